@@ -1,0 +1,118 @@
+// Package resource is the vocabulary of the system: the objects that are kept
+// in step between a principal and its agents, the parts that each object is made
+// of, and which side owns each part. It knows nothing of clusters, clocks or
+// wires, and imports the standard library only.
+//
+// An object travels as it is: a Part is the canonical JSON of a piece of it, so a
+// field that this code has never heard of passes untouched.
+package resource
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// A Side is one end of a link.
+type Side uint8
+
+// The two sides.
+const (
+	Principal Side = iota // the control plane, the hub
+	Agent                 // the workload cluster, the spoke
+)
+
+// String returns "principal" or "agent".
+func (s Side) String() string { return [...]string{"principal", "agent"}[s] }
+
+// Peer returns the other side.
+func (s Side) Peer() Side { return 1 - s }
+
+// A Kind names a type of object, as Kubernetes spells it.
+type Kind string
+
+// Application is Argo CD's Application.
+const Application Kind = "Application"
+
+// A Key names an object. On a link Namespace is empty where the two sides keep
+// the object in namespaces of their own (namespace mapping).
+type Key struct {
+	Kind      Kind
+	Namespace string
+	Name      string
+}
+
+// String returns the key as kind/namespace/name, the form that logs show and
+// ParseKey reads.
+func (k Key) String() string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
+
+// Compare orders keys by kind, namespace and name.
+func (k Key) Compare(l Key) int {
+	return cmp.Or(cmp.Compare(k.Kind, l.Kind), cmp.Compare(k.Namespace, l.Namespace), cmp.Compare(k.Name, l.Name))
+}
+
+// An Origin is the mark on a copy that says what it is a copy of. The zero Origin
+// is that of an object which is nobody's copy.
+type Origin struct {
+	UID string // of the original
+	By  string // who wrote the original's row: the hub's identity on a spoke, the agent's name on a hub
+}
+
+// An Object is one version of a resource as its store holds it. Objects are
+// comparable: an Object that equals another needs no write to become it.
+type Object struct {
+	Key      Key
+	UID      string // given by the store; an object made anew under the same Key has another
+	Version  string // given by the store, changed by every write; "" in an object that is to be created
+	Origin   Origin // the mark of a copy
+	Deleting bool   // marked for deletion, and still there
+	Excluded bool   // its owner does not want it synchronised; it is not deleted
+	Ours     string // the label and annotation keys that were written by us: a Meta without values, see Meta.Keys
+	Parts    Parts
+}
+
+// A Part is a piece of an object that has exactly one owner.
+type Part uint8
+
+// The parts of an object.
+const (
+	Spec      Part = iota // what is wanted; its owner also decides whether the object exists
+	Meta                  // the owner's labels, annotations and Argo CD's own finalizer: the text of a Metadata
+	Status                // what is, without the state of an operation
+	OpState               // the state of the operation that runs or ran last
+	Operation             // a request to run something once; handed off, never mirrored
+	OpID                  // names the request asked for last (principal) or taken last (agent)
+	Fault                 // why the copy is not what it was told to be
+	NumParts
+)
+
+// String returns the name of the part as it stands on the wire.
+func (p Part) String() string { return partNames[p] }
+
+// PartNamed is the inverse of Part.String.
+func PartNamed(name string) (Part, bool) {
+	for p := range NumParts {
+		if partNames[p] == name {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+var partNames = [NumParts]string{"spec", "meta", "status", "operationState", "operation", "operationID", "fault"}
+
+// Parts holds the canonical JSON of each Part (OpID and Fault are plain text); "" is absent.
+type Parts [NumParts]string
+
+// A Digest stands for a text; "" stands for none.
+type Digest string
+
+// Sum returns the Digest of a text: the first 16 bytes of its SHA-256 in hexadecimal.
+func Sum(text string) Digest {
+	h := sha256.Sum256([]byte(text))
+	return Digest(hex.EncodeToString(h[:16]))
+}
+
+// Digest stands for all the parts together.
+func (p Parts) Digest() Digest { return Sum(fmt.Sprintf("%q", p)) }

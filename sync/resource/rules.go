@@ -1,0 +1,118 @@
+package resource
+
+// A Mode says on which side an agent's configuration is written.
+type Mode uint8
+
+// The two modes.
+const (
+	Managed    Mode = iota // written at the principal, mirrored to the agent
+	Autonomous             // written at the agent, mirrored to the principal
+)
+
+// String returns "managed" or "autonomous", as labels and flags spell it.
+func (m Mode) String() string { return [...]string{"managed", "autonomous"}[m] }
+
+// ParseMode is the inverse of Mode.String.
+func ParseMode(text string) (Mode, bool) {
+	switch text {
+	case "managed":
+		return Managed, true
+	case "autonomous":
+		return Autonomous, true
+	}
+	return 0, false
+}
+
+// A Mismatch says what becomes of a copy whose original was deleted and made anew.
+type Mismatch uint8
+
+// The two policies for a source UID that is not the copy's.
+const (
+	Recreate Mismatch = iota // the copy is deleted and another one created
+	Upsert                   // the copy is changed in place
+)
+
+// Rules say who owns what, and how the two sides of one link behave. They are the
+// only place where a Mode is looked at.
+type Rules struct {
+	Mode     Mode
+	Adopt    bool     // whether an object that is nobody's copy is taken over when the peer names its Key
+	Mismatch Mismatch // for copies of an original that is known to be deleted
+}
+
+// Annotations by which an object overrides Rules.Adopt (set on the object that would
+// be adopted) and Rules.Mismatch (set on the original).
+const (
+	AdoptionAnnotation = "argocd.argoproj.io/adoption-policy"            // "always" or "never"
+	MismatchAnnotation = "argocd.argoproj.io/source-uid-mismatch-policy" // "recreate" or "upsert"
+)
+
+// Kinds returns the kinds that are synchronised.
+func Kinds() []Kind { return []Kind{Application} }
+
+// owners is the table of who owns which part, by mode: the owner in managed mode,
+// the owner in autonomous mode. A missing row is a part that does not travel.
+var owners = map[Kind]map[Part][2]owner{
+	Application: {
+		Spec:      {hub, spoke},
+		Meta:      {hub, spoke},
+		Status:    {spoke, spoke},
+		OpState:   {spoke, spoke},
+		Operation: {hub, hub},
+		OpID:      {both, both},
+		Fault:     {spoke, nobody},
+	},
+}
+
+// An owner is a set of sides.
+type owner uint8
+
+const (
+	nobody owner = 0
+	hub    owner = 1 << Principal
+	spoke  owner = 1 << Agent
+	both         = hub | spoke // each side says its own, and neither is mirrored
+)
+
+// Owns reports whether side s is the one to say what part p of an object of kind k is.
+func (r Rules) Owns(s Side, k Kind, p Part) bool { return owners[k][p][r.Mode]&(1<<s) != 0 }
+
+// Mirrors reports whether part p of an object of kind k is the peer's alone, so that
+// side s makes its own equal to it.
+func (r Rules) Mirrors(s Side, k Kind, p Part) bool {
+	return owners[k][p][r.Mode] == 1<<s.Peer() && p != Operation
+}
+
+// Adopts reports whether a local object that is nobody's copy may be taken over.
+func (r Rules) Adopts(local Object) bool {
+	switch ParseMetadata(local.Parts[Meta]).Annotations[AdoptionAnnotation] {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return r.Adopt
+}
+
+// Recreates reports whether a copy is to be deleted and created anew when its original
+// was; original is the Meta part of the new original.
+func (r Rules) Recreates(original string) bool {
+	switch ParseMetadata(original).Annotations[MismatchAnnotation] {
+	case "recreate":
+		return true
+	case "upsert":
+		return false
+	}
+	return r.Mismatch == Recreate
+}
+
+// Confirmed reports whether the deletion of original o waits until the copy is known
+// to be gone. In managed mode Argo CD's own finalizer on the original makes it wait; an
+// agent never waits for its principal.
+func (r Rules) Confirmed(o Object) bool {
+	return r.Mode == Managed && len(ParseMetadata(o.Parts[Meta]).Finalizers) > 0
+}
+
+// Releases reports whether side s itself takes Argo CD's finalizer off a copy that is
+// being deleted: where no application controller runs, nobody else would.
+func (r Rules) Releases(s Side) bool { return s == Principal }

@@ -1,0 +1,148 @@
+// Package transport says what a link between the principal and one agent promises.
+// It carries two tables, one each way, and knows nothing of what they mean.
+//
+// Each direction is a log compacted by key on the writing side and a copy of it on the
+// reading side. The adapters (memlink, natslink) implement Hub, Dialer and Link, and
+// prove the comments below by the suite in linktest.
+package transport
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+)
+
+// Errors that every Link gives, wrapped. Any other may go away by itself.
+var (
+	ErrClosed   = errors.New("link is closed")
+	ErrTooLarge = errors.New("message is too large")                    // it will never be accepted
+	ErrFull     = errors.New("quota of the link's log is used up")      // nothing was stored; space may come back
+	ErrUnknown  = errors.New("agent is not registered")                 // given by Hub.Link and Hub.Forget
+	ErrVersion  = errors.New("peer speaks no common protocol version")  // see Presence
+	ErrStore    = errors.New("store is unusable or of another version") // given at start: nothing was changed
+)
+
+// MaxMessage is the largest Message that a Link must take, in bytes of its event's data.
+const MaxMessage = 4 << 20
+
+// A Message is the value of one key of a table.
+type Message struct {
+	// Key is any text without NUL of at most 1 KiB. Keys that begin with "$" are
+	// reserved: Log returns them whole.
+	Key string
+	// Digest stands for the value and can be read without it; "" marks a tombstone.
+	Digest string
+	// Event is the value: a CloudEvent, whose data is absent in a tombstone. A Link
+	// keeps its id, source, type, subject, time, content type, extensions and data.
+	Event event.Event
+}
+
+// Tombstone reports whether m says that its key has no value.
+func (m Message) Tombstone() bool { return m.Digest == "" }
+
+// A Log is what a link's log holds of what this side has sent.
+type Log struct {
+	// Epoch names the log: another one, another log. It is random.
+	Epoch string
+	// Keeps says that the log outlives the process. If not, Rows is empty.
+	Keeps bool
+	// Rows holds the last Message of each key, tombstones left out, without the data of
+	// its Event unless the key is reserved.
+	Rows map[string]Message
+}
+
+// An Event says what a Delivery is.
+type Event uint8
+
+// The kinds of Delivery.
+const (
+	Value    Event = iota // Message is, or has become, the last value of its key
+	Replayed              // every value that the copy held when the Link was opened has been delivered
+	LogLost               // the log has been lost, and begun anew: call Log
+	Up                    // the peer's process answers: Presence says who
+	Down                  // the peer's process no longer answers
+)
+
+// String returns the event's name in lower case.
+func (e Event) String() string {
+	return [...]string{"value", "replayed", "log-lost", "up", "down"}[e]
+}
+
+// A Presence is what a process says of itself while it is connected. It is never stored.
+type Presence struct {
+	Process string // random, another one for every process
+	Version string // of the program, for people
+	Oldest  int    // the oldest protocol version that it speaks
+	Newest  int    // the newest
+}
+
+// A Delivery is something for the reader. Which fields are set depends on Event.
+type Delivery struct {
+	Event    Event
+	Message  Message  // of a Value
+	Presence Presence // of an Up
+	// At is the place of a Value in the copy: of two Values of one key the higher is the
+	// newer. It grows for as long as the Link is open, also across a lost copy.
+	At uint64
+	// Ack says that a Value was taken in for good. What is not acked may be delivered
+	// again, also to the next process. It may be called at any time, from any goroutine,
+	// and is never nil.
+	Ack func()
+}
+
+// A Link is the durable two-way path between the principal and one agent. It exists
+// whether or not the peer is there.
+//
+// Of each key the last value reaches the peer's copy, however long the peer is away;
+// earlier ones may be left out, values may be repeated, and tombstones may be forgotten
+// once they are old. Values of one key never overtake each other; those of different
+// keys may. A log or a copy that is lost is begun anew; the copy is then filled again
+// from the log as far as the log Keeps. A copy outlives its reader's process where the
+// adapter says so: then Receive gives it before Replayed, also with no peer in reach.
+//
+// A Link is bound to its peer by authentication: whatever arrives on it was said by
+// Peer, and by nobody else.
+//
+// Methods may be called concurrently, but only one goroutine receives. All of them
+// return ErrClosed once the Link is closed, and the cause of ctx when that is done first.
+type Link interface {
+	// Peer returns the authenticated name of the other side: the agent's name, or
+	// "principal".
+	Peer() string
+	// Log returns what this side's log holds from before.
+	Log(ctx context.Context) (Log, error)
+	// Send puts m into the log. After nil it is there, and reaches the peer at least once
+	// unless a later Message of its key replaces it or a store is lost. It does not wait
+	// for the peer. It returns ErrTooLarge, ErrFull, or an error that may go away; after
+	// an error m may or may not be in the log.
+	Send(ctx context.Context, m Message) error
+	// Receive returns what is next: first the kept copy of the peer's log, then Replayed,
+	// then whatever changes. Up and Down alternate, beginning with Up; LogLost comes at
+	// any time after Replayed.
+	Receive(ctx context.Context) (Delivery, error)
+	// Close gives up the Link and everything that belongs to it in this process. What is
+	// stored stays.
+	Close() error
+}
+
+// A Hub is the principal's end of a transport.
+type Hub interface {
+	// Run serves agents until ctx is done or the transport fails for good. Links work
+	// only while it runs.
+	Run(ctx context.Context) error
+	// Link opens the Link to an agent, connected or not, and registers the agent: from now
+	// on it may connect. There is at most one open Link to an agent. It waits until Run is
+	// ready to serve it.
+	Link(ctx context.Context, agent string) (Link, error)
+	// Forget cuts the agent off and removes everything that is kept for it. Its Link must
+	// be closed.
+	Forget(ctx context.Context, agent string) error
+}
+
+// A Dialer is an agent's end of a transport.
+type Dialer interface {
+	// Dial opens the Link to the principal. It does not wait for the principal, and
+	// connects, and connects again, by itself. There is at most one open Link.
+	Dial(ctx context.Context) (Link, error)
+}
