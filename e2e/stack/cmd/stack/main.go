@@ -1,0 +1,70 @@
+// Command stack builds the servers that the end-to-end tests run, and runs
+// them for whoever wants to look at them.
+//
+//	stack build   builds what the cache lacks
+//	stack up      runs a hub and two spokes until it is interrupted
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 1 {
+		switch args[0] {
+		case "build":
+			_, err := stack.Build(ctx, os.Stdout)
+			return err
+		case "up":
+			return up(ctx)
+		}
+	}
+	return errors.New("usage: stack build|up")
+}
+
+// up runs a hub with argocd-server, a spoke with everything and one with an API
+// server only.
+func up(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "stack-")
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	s, err := stack.Start(ctx, dir, stack.Config{
+		Output: os.Stdout,
+		Clusters: []stack.ClusterConfig{
+			{Name: "hub", Server: true},
+			{Name: "spoke1", ArgoCD: true},
+			{Name: "spoke2", CRDs: true},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close(), os.RemoveAll(dir)) }()
+	fmt.Printf("stack: started in %.1f s; state and logs: %s\n", time.Since(start).Seconds(), dir)
+	fmt.Printf("stack: kubectl: %s; argocd-server: %s\n",
+		s.Binaries().Path("kubectl"), s.Cluster("hub").ArgoCDServerURL())
+	for _, name := range []string{"hub", "spoke1", "spoke2"} {
+		fmt.Printf("stack: %s: KUBECONFIG=%s\n", name, s.Cluster(name).Kubeconfig())
+	}
+	<-ctx.Done()
+	return nil
+}
