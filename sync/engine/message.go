@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// A Message sets one key of the sender's table. The last Message of a Key is all that
+// a link has to keep.
+type Message struct {
+	Key  resource.Key
+	Body Body
+}
+
+// Body is the value of a key. Its Digest stands for it; "" is that of a Tombstone.
+type Body interface{ Digest() resource.Digest }
+
+// The reserved keys. They are no rows of the table, and are not summed.
+var (
+	ManifestKey = resource.Key{Kind: "$manifest"} // a Manifest
+	SumsKey     = resource.Key{Kind: "$sums"}     // a Sums
+	AskKey      = resource.Key{Kind: "$ask"}      // an Ask, or a Tombstone
+	FuseKey     = resource.Key{Kind: "$fuse"}     // a Fuse, or a Tombstone
+	ApprovalKey = resource.Key{Kind: "$approval"} // an Approval
+)
+
+// Reserved reports whether k is one of the reserved keys.
+func Reserved(k resource.Key) bool { return strings.HasPrefix(string(k.Kind), "$") }
+
+// A Phase says how far the deletion of an object is.
+type Phase uint8
+
+// The phases of a Record.
+const (
+	Live     Phase = iota
+	Going          // said by the owner: the original is being deleted, delete the copy as it is being deleted
+	Gone           // said by the other side: there is no copy, the original may vanish
+	Excluded       // said by either side: the object is not synchronised, leave yours as it is
+)
+
+// String returns the phase as it stands on the wire.
+func (p Phase) String() string { return phaseNames[p] }
+
+// PhaseNamed is the inverse of Phase.String.
+func PhaseNamed(name string) (Phase, bool) {
+	i := slices.Index(phaseNames[:], name)
+	return Phase(max(i, 0)), i >= 0
+}
+
+var phaseNames = [...]string{"live", "going", "gone", "excluded"}
+
+// A Record is what the sender has to say of one object: the parts that it owns.
+type Record struct {
+	UID   string // of the original: the object on the side that owns Spec
+	By    string // who says so: the hub's identity, or the agent's name
+	Phase Phase
+	Parts resource.Parts
+	// After is the UID of the original that had this key before and is known to be
+	// deleted; "" if there was none or nothing is known. It is no part of the Digest.
+	After string
+}
+
+// A Tombstone says that the sender's table has no such key. A link may forget it after
+// a time.
+type Tombstone struct {
+	// UID is that of the original if the sender knows that it was deleted. A Tombstone
+	// without one only says that there is none.
+	UID string
+}
+
+// A Manifest sums up the sender's whole table.
+type Manifest struct {
+	Epoch    string // of the sender's log: another one, another log
+	By       string // the sender's identity
+	Age      uint64 // how far the sender's store had come
+	Peak     uint64 // how far it is known to have come once, if that is more: then it went back in time
+	Count    int
+	Root     uint64 // the exclusive or of the sums of all buckets
+	Answered Ticket // the newest Ask that was answered
+}
+
+// Sums is the first answer to an Ask: the sum of each bucket of the sender's table.
+type Sums struct {
+	Answered Ticket
+	Of       [Buckets]uint64
+}
+
+// An Ask stands for as long as the sender's copy of the receiver's table is not what the
+// Manifest says. Without Buckets it asks for a Sums; else it lists all that the sender
+// has of each bucket in Buckets.
+type Ask struct {
+	Ticket  Ticket
+	Of      string // the Epoch of the Manifest that showed it; "" if there was none
+	Buckets BucketSet
+	Have    map[resource.Key]resource.Digest
+}
+
+// A Ticket names an Ask.
+type Ticket struct {
+	Epoch string // of the asker's log
+	N     uint64
+}
+
+// String returns the ticket as epoch/number.
+func (t Ticket) String() string { return fmt.Sprintf("%s/%d", t.Epoch, t.N) }
+
+// A Fuse is what the sender, as a reader, remembers of copies that the peer's table does
+// not have although nobody is known to have deleted their originals.
+type Fuse struct {
+	By      string   // the peer's identity when it was last in step
+	Age     uint64   // how far its store had come then
+	Back    bool     // it went back in time since
+	Removed []int64  // when copies were removed for absence: Unix seconds, the last 24 hours
+	Held    []Absent // copies that are not removed until somebody approves
+}
+
+// An Absent is a copy that the peer's table does not have.
+type Absent struct {
+	Key resource.Key
+	UID string // of its original
+}
+
+// An Approval says that a user wants a Fuse's Held to be removed.
+type Approval struct {
+	Of resource.Digest // of the Held list, see HeldDigest
+}
+
+// HeldDigest stands for a list of held copies.
+func HeldDigest(held []Absent) resource.Digest { return resource.Sum(fmt.Sprintf("%q", held)) }
+
+// Digest covers everything but After.
+func (r Record) Digest() resource.Digest {
+	return resource.Sum(fmt.Sprintf("%d %q %q %q", r.Phase, r.UID, r.By, r.Parts))
+}
+
+// Digest is "".
+func (Tombstone) Digest() resource.Digest { return "" }
+
+// Digest covers everything but Age, which alone is no news.
+func (m Manifest) Digest() resource.Digest {
+	m.Age = 0
+	return resource.Sum(fmt.Sprintf("%q %q %d %d %x %s", m.Epoch, m.By, m.Peak, m.Count, m.Root, m.Answered))
+}
+
+// Digest covers everything.
+func (s Sums) Digest() resource.Digest { return resource.Sum(fmt.Sprintf("%s %x", s.Answered, s.Of)) }
+
+// Digest covers everything.
+func (a Ask) Digest() resource.Digest {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %q %x", a.Ticket, a.Of, a.Buckets)
+	for _, k := range sorted(a.Have) {
+		fmt.Fprintf(&b, "%q %s", k, a.Have[k])
+	}
+	return resource.Sum(b.String())
+}
+
+// Digest covers everything.
+func (f Fuse) Digest() resource.Digest {
+	return resource.Sum(fmt.Sprintf("%q %d %t %d %q", f.By, f.Age, f.Back, f.Removed, f.Held))
+}
+
+// Digest covers everything.
+func (a Approval) Digest() resource.Digest { return resource.Sum(string(a.Of)) }
+
+func sorted[V any](m map[resource.Key]V) []resource.Key {
+	return slices.SortedFunc(maps.Keys(m), resource.Key.Compare)
+}
+
+// compare orders absent copies, so that equal lists have equal digests.
+func (a Absent) compare(b Absent) int { return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.UID, b.UID)) }
