@@ -1,0 +1,182 @@
+// Package pki makes the certificates that a principal and its agents prove their names
+// with, for set-ups that have no CA of their own.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+)
+
+// A KeyType is an algorithm for private keys.
+type KeyType string
+
+// The key types. ECDSA, on P-256, is the default.
+const (
+	ECDSA KeyType = "ecdsa"
+	RSA   KeyType = "rsa" // of 3072 bits
+)
+
+// backdate is how long before it is made a certificate is valid, for clocks that are late.
+const backdate = 5 * time.Minute
+
+// A Pair is a certificate and its private key, both in PEM.
+type Pair struct {
+	Cert, Key []byte
+}
+
+// Options say how a certificate is made.
+type Options struct {
+	Now      time.Time     // the certificate is valid from shortly before
+	Lifetime time.Duration // and for so long
+	KeyType  KeyType       // "" is ECDSA
+}
+
+// A CA signs certificates. The zero value is not usable: see NewCA and LoadCA.
+type CA struct {
+	pair   Pair
+	cert   *x509.Certificate
+	signer crypto.Signer
+}
+
+// NewCA makes a CA with the given name.
+func NewCA(name string, o Options) (*CA, error) {
+	template, err := o.template(name)
+	if err != nil {
+		return nil, fmt.Errorf("pki: make CA: %w", err)
+	}
+	template.IsCA = true
+	template.BasicConstraintsValid = true
+	template.MaxPathLenZero = true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	pair, err := o.make(template, nil)
+	if err != nil {
+		return nil, fmt.Errorf("pki: make CA: %w", err)
+	}
+	return LoadCA(pair)
+}
+
+// LoadCA returns the CA whose certificate and key p holds.
+func LoadCA(p Pair) (*CA, error) {
+	pair, err := tls.X509KeyPair(p.Cert, p.Key)
+	if err != nil {
+		return nil, fmt.Errorf("pki: load CA: %w", err)
+	}
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !pair.Leaf.IsCA {
+		return nil, fmt.Errorf("pki: load CA: %q is not the certificate of a CA", pair.Leaf.Subject)
+	}
+	return &CA{pair: p, cert: pair.Leaf, signer: signer}, nil
+}
+
+// Pair returns the CA's certificate, which is public, and its key, which is not.
+func (c *CA) Pair() Pair { return c.pair }
+
+// IssueServer issues the certificate of a principal that is reached under hosts, which
+// are DNS names or IP addresses.
+func (c *CA) IssueServer(name string, hosts []string, o Options) (Pair, error) {
+	template, err := o.template(name)
+	if err == nil && len(hosts) == 0 {
+		err = errors.New("no host to be reached under")
+	}
+	if err != nil {
+		return Pair{}, fmt.Errorf("pki: issue server certificate: %w", err)
+	}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	return c.issue("server certificate", template, o)
+}
+
+// IssueAgent issues the client certificate of an agent.
+func (c *CA) IssueAgent(agent string, o Options) (Pair, error) {
+	if err := identity.CheckName(agent); err != nil {
+		return Pair{}, fmt.Errorf("pki: issue agent certificate: %w", err)
+	}
+	template, err := o.template(agent)
+	if err != nil {
+		return Pair{}, fmt.Errorf("pki: issue agent certificate: %w", err)
+	}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return c.issue("agent certificate", template, o)
+}
+
+func (c *CA) issue(what string, template *x509.Certificate, o Options) (Pair, error) {
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	if template.NotAfter.After(c.cert.NotAfter) {
+		template.NotAfter = c.cert.NotAfter
+	}
+	pair, err := o.make(template, c)
+	if err != nil {
+		return Pair{}, fmt.Errorf("pki: issue %s: %w", what, err)
+	}
+	return pair, nil
+}
+
+func (o Options) template(name string) (*x509.Certificate, error) {
+	if name == "" || o.Now.IsZero() || o.Lifetime <= 0 {
+		return nil, errors.New("a name, a time and a positive lifetime are needed")
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make serial number: %w", err)
+	}
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    o.Now.Add(-backdate),
+		NotAfter:     o.Now.Add(o.Lifetime),
+	}, nil
+}
+
+// make makes a key and the certificate of it, signed by ca or, if that is nil, by itself.
+func (o Options) make(template *x509.Certificate, ca *CA) (Pair, error) {
+	key, err := o.key()
+	if err != nil {
+		return Pair{}, fmt.Errorf("make key: %w", err)
+	}
+	parent, signer := template, key
+	if ca != nil {
+		parent, signer = ca.cert, ca.signer
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return Pair{}, fmt.Errorf("sign certificate: %w", err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("encode key: %w", err)
+	}
+	return Pair{
+		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+	}, nil
+}
+
+func (o Options) key() (crypto.Signer, error) {
+	switch o.KeyType {
+	case ECDSA, "":
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case RSA:
+		return rsa.GenerateKey(rand.Reader, 3072)
+	}
+	return nil, fmt.Errorf("unknown key type %q", o.KeyType)
+}

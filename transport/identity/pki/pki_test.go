@@ -1,0 +1,108 @@
+package pki_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
+)
+
+func parse(t *testing.T, p pki.Pair) tls.Certificate {
+	c, err := tls.X509KeyPair(p.Cert, p.Key)
+	require.NoError(t, err)
+	return c
+}
+
+func TestCertificatesAreGoodForTheirPurposeOnly(t *testing.T) {
+	now := time.Now()
+	for _, kind := range []pki.KeyType{pki.ECDSA, pki.RSA} {
+		o := pki.Options{Now: now, Lifetime: time.Hour, KeyType: kind}
+		ca, err := pki.NewCA("CA", o)
+		require.NoError(t, err)
+		roots := x509.NewCertPool()
+		require.True(t, roots.AppendCertsFromPEM(ca.Pair().Cert))
+
+		server, err := ca.IssueServer("principal", []string{"hub.example", "127.0.0.1", "::1"}, o)
+		require.NoError(t, err)
+		agent, err := ca.IssueAgent("north", o)
+		require.NoError(t, err)
+
+		verify := func(p pki.Pair, host string, use x509.ExtKeyUsage) error {
+			_, err := parse(t, p).Leaf.Verify(x509.VerifyOptions{
+				Roots: roots, DNSName: host, KeyUsages: []x509.ExtKeyUsage{use}, CurrentTime: now,
+			})
+			return err
+		}
+		for _, host := range []string{"hub.example", "127.0.0.1", "::1"} {
+			require.NoError(t, verify(server, host, x509.ExtKeyUsageServerAuth))
+		}
+		require.Error(t, verify(server, "other.example", x509.ExtKeyUsageServerAuth))
+		require.Error(t, verify(server, "", x509.ExtKeyUsageClientAuth))
+		require.NoError(t, verify(agent, "", x509.ExtKeyUsageClientAuth))
+		require.Error(t, verify(agent, "", x509.ExtKeyUsageServerAuth))
+		require.Equal(t, "north", parse(t, agent).Leaf.Subject.CommonName)
+	}
+}
+
+func TestKeyTypes(t *testing.T) {
+	o := pki.Options{Now: time.Now(), Lifetime: time.Hour}
+	ca, err := pki.NewCA("CA", o)
+	require.NoError(t, err)
+	require.IsType(t, &ecdsa.PrivateKey{}, parse(t, ca.Pair()).PrivateKey)
+
+	o.KeyType = pki.RSA
+	p, err := ca.IssueAgent("north", o)
+	require.NoError(t, err)
+	require.IsType(t, &rsa.PrivateKey{}, parse(t, p).PrivateKey)
+
+	o.KeyType = "dsa"
+	_, err = ca.IssueAgent("north", o)
+	require.ErrorContains(t, err, `unknown key type "dsa"`)
+}
+
+func TestNothingOutlivesItsCA(t *testing.T) {
+	now := time.Now()
+	ca, err := pki.NewCA("CA", pki.Options{Now: now, Lifetime: time.Hour})
+	require.NoError(t, err)
+	p, err := ca.IssueAgent("north", pki.Options{Now: now, Lifetime: 100 * time.Hour})
+	require.NoError(t, err)
+	require.Equal(t, parse(t, ca.Pair()).Leaf.NotAfter, parse(t, p).Leaf.NotAfter)
+}
+
+func TestACAIsLoadedAgain(t *testing.T) {
+	o := pki.Options{Now: time.Now(), Lifetime: time.Hour}
+	ca, err := pki.NewCA("CA", o)
+	require.NoError(t, err)
+	again, err := pki.LoadCA(ca.Pair())
+	require.NoError(t, err)
+	p, err := again.IssueAgent("north", o)
+	require.NoError(t, err)
+	require.NoError(t, parse(t, p).Leaf.CheckSignatureFrom(parse(t, ca.Pair()).Leaf))
+
+	_, err = pki.LoadCA(p)
+	require.ErrorContains(t, err, "not the certificate of a CA")
+	_, err = pki.LoadCA(pki.Pair{Cert: ca.Pair().Cert, Key: p.Key})
+	require.ErrorContains(t, err, "does not match")
+}
+
+func TestBadRequests(t *testing.T) {
+	o := pki.Options{Now: time.Now(), Lifetime: time.Hour}
+	ca, err := pki.NewCA("CA", o)
+	require.NoError(t, err)
+	_, err = ca.IssueAgent("kube-system", o)
+	require.ErrorContains(t, err, "reserved")
+	_, err = ca.IssueServer("principal", nil, o)
+	require.ErrorContains(t, err, "no host")
+	for _, bad := range []pki.Options{{}, {Now: o.Now}, {Lifetime: time.Hour}} {
+		_, err = pki.NewCA("CA", bad)
+		require.ErrorContains(t, err, "positive lifetime")
+		_, err = ca.IssueAgent("north", bad)
+		require.ErrorContains(t, err, "positive lifetime")
+	}
+}
