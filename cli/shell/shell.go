@@ -1,0 +1,121 @@
+// Package shell is what all command lines of the project have in common: exit codes and
+// one-line errors, and flags that are also variables of the environment and keys of a
+// configuration file.
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// The exit codes of every command.
+const (
+	OK    = 0 // it did what it was asked to
+	Fault = 1 // it failed at work
+	Usage = 2 // it was asked wrongly, and did nothing
+)
+
+// A UsageError says what is wrong with a command line, its environment or its
+// configuration file. It ends the program with code Usage.
+type UsageError struct {
+	Where  string // the flag, variable, file or key, as the user knows it
+	What   string // is wrong with it
+	Advice string // what to do, in the imperative
+}
+
+// Error returns the three in one line.
+func (e *UsageError) Error() string { return e.Where + ": " + e.What + "; " + e.Advice }
+
+// Run runs an App with arguments as in os.Args, and returns the code to exit with. What
+// went wrong goes to the App's ErrWriter, in one line. The App's actions get ctx.
+func Run(ctx context.Context, app *cli.App, args []string) int {
+	app.ExitErrHandler = func(*cli.Context, error) {} // it would end the process
+	app.HideHelpCommand = true
+	app.HideVersion = true
+	app.OnUsageError = misused
+	app.Action = unknownCommand
+	prepare(app.Name, app.Commands)
+	err := app.RunContext(ctx, args)
+	if err == nil {
+		return OK
+	}
+	Complain(app.ErrWriter, app.Name, err)
+	if usage := (*UsageError)(nil); errors.As(err, &usage) {
+		return Usage
+	}
+	return Fault
+}
+
+// Complain writes why a program ends, in one line.
+func Complain(w io.Writer, program string, err error) {
+	fmt.Fprintf(w, "%s: %s\n", program, strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// prepare gives commands what the App's own settings do not reach.
+func prepare(path string, commands []*cli.Command) {
+	for _, c := range commands {
+		c.OnUsageError = misused
+		c.HideHelpCommand = true
+		prepare(path+" "+c.Name, c.Subcommands)
+		if len(c.Subcommands) > 0 {
+			c.Action = unknownCommand
+		}
+	}
+}
+
+func misused(c *cli.Context, err error, _ bool) error {
+	return &UsageError{Where: commandLine(c), What: err.Error(), Advice: "see --help"}
+}
+
+// unknownCommand is the action of what has only commands below it.
+func unknownCommand(c *cli.Context) error {
+	if !c.Args().Present() {
+		return &UsageError{Where: commandLine(c), What: "no command is given", Advice: "see --help"}
+	}
+	return &UsageError{Where: commandLine(c), What: fmt.Sprintf("there is no command %q", c.Args().First()), Advice: "see --help"}
+}
+
+// NoArguments is the Before of a command that takes none.
+func NoArguments(c *cli.Context) error {
+	if c.Args().Present() {
+		return &UsageError{Where: commandLine(c), What: fmt.Sprintf("argument %q is not expected", c.Args().First()), Advice: "see --help"}
+	}
+	return nil
+}
+
+// Argument returns the only argument of a command, which is a what. Flags may stand on
+// either side of it; those behind it always have a value.
+func Argument(c *cli.Context, what string) (string, error) {
+	if !c.Args().Present() {
+		return "", &UsageError{Where: commandLine(c), What: what + " is not given", Advice: "see --help"}
+	}
+	for rest := c.Args().Tail(); len(rest) > 0; rest = rest[1:] {
+		name, value, whole := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+		if !strings.HasPrefix(rest[0], "-") || name == "" {
+			return "", &UsageError{Where: commandLine(c), What: fmt.Sprintf("argument %q is not expected", rest[0]), Advice: "see --help"}
+		}
+		if !whole && len(rest) > 1 {
+			rest = rest[1:]
+			value, whole = rest[0], true
+		}
+		if !whole {
+			return "", &UsageError{Where: commandLine(c), What: "flag needs a value: --" + name, Advice: "see --help"}
+		}
+		if err := c.Set(name, value); err != nil {
+			return "", &UsageError{Where: commandLine(c), What: err.Error(), Advice: "see --help"}
+		}
+	}
+	return c.Args().First(), nil
+}
+
+func commandLine(c *cli.Context) string {
+	if path, ok := strings.CutPrefix(c.Command.HelpName, c.App.Name+" "); ok {
+		return path
+	}
+	return "command line"
+}
