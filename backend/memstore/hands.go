@@ -1,0 +1,117 @@
+package memstore
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// Edit is what a user or a controller does: whatever the version, it lets f change the
+// Parts and the Origin of the object k, or make one where there is none (f is then given
+// an Object that has only a Key). An edit that changes nothing does nothing.
+func (s *Store) Edit(k resource.Key, f func(*resource.Object)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cur := s.objects[k]
+	edited := cur.Object
+	edited.Key = k
+	f(&edited)
+	next := cur
+	next.Key, next.Parts, next.Origin = k, canonical(edited.Parts), edited.Origin
+	if cur.Parts == next.Parts && cur.Origin == next.Origin {
+		return
+	}
+	next.Ours = owned(cur.Object, next.Object, false)
+	s.put(next)
+}
+
+// Delete is what a user does. The object stays, Deleting, while a finalizer is on it.
+func (s *Store) Delete(k resource.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.objects[k]; ok {
+		s.mark(o)
+	}
+}
+
+// Hold puts somebody else's finalizer on the object k: one that no Write takes off.
+func (s *Store) Hold(k resource.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.objects[k]; ok && !o.held && !o.Deleting {
+		o.held = true
+		s.put(o)
+	}
+}
+
+// Finish takes all finalizers off the object k, as their controllers do once their work
+// is done: Argo CD's, once what an Application has deployed is deleted. An object that
+// is being deleted vanishes; another is left alone.
+func (s *Store) Finish(k resource.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.objects[k]
+	if !ok || !o.Deleting {
+		return
+	}
+	m := resource.ParseMetadata(o.Parts[resource.Meta])
+	m.Finalizers = nil
+	o.held, o.Parts[resource.Meta] = false, m.Text()
+	s.put(o)
+}
+
+// Load puts objects into the store as they are, whatever was there: a restore by
+// manifests, if they have no UID. Only their Versions, and UIDs that are missing, are
+// given by the store.
+func (s *Store) Load(objects ...resource.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range objects {
+		o.Parts = canonical(o.Parts)
+		cur := s.objects[o.Key]
+		if cur.UID != "" && cur.UID != o.UID {
+			s.feed.Gone(backend.Gone{Key: o.Key, UID: cur.UID})
+		}
+		s.put(object{Object: o, held: cur.held && cur.UID == o.UID})
+	}
+}
+
+// Lose makes the object k vanish without anybody having seen its deletion.
+func (s *Store) Lose(k resource.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.objects[k]; ok {
+		s.revision++
+		s.lose(o)
+	}
+}
+
+func (s *Store) lose(o object) {
+	delete(s.objects, o.Key)
+	s.feed.Gone(backend.Gone{Key: o.Key, UID: o.UID})
+}
+
+// Restore makes the store what it was: it goes back in time, its revision included, and
+// gives versions again that it has given before. Running watches show what has changed;
+// what did not exist then is Gone, not Seen.
+func (s *Store) Restore(to Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range sorted(s.objects) {
+		if o := s.objects[k]; to.objects[k].UID != o.UID {
+			s.lose(o)
+		}
+	}
+	for _, k := range sorted(to.objects) {
+		if o := to.objects[k]; s.objects[k] != o {
+			s.feed.Put(o.Object)
+		}
+	}
+	s.objects, s.revision = maps.Clone(to.objects), to.revision
+}
+
+func sorted(objects map[resource.Key]object) []resource.Key {
+	return slices.SortedFunc(maps.Keys(objects), resource.Key.Compare)
+}
