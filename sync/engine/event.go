@@ -31,9 +31,10 @@ type (
 	}
 	// Unsent says that a Send has failed, or may have.
 	Unsent struct {
-		Key   resource.Key
-		Never bool   // the link will never take this value
-		Text  string // why
+		Key    resource.Key
+		Digest resource.Digest // of the message
+		Never  bool            // the link will never take this value
+		Text   string          // why
 	}
 	// Opened says that the store has been listed and the link's copy replayed, and what the
 	// link's own log holds. Until then nothing is decided. It comes again if the log was

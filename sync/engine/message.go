@@ -160,9 +160,9 @@ func (a Ask) Digest() resource.Digest {
 	return resource.Sum(b.String())
 }
 
-// Digest covers everything.
+// Digest covers everything but By and Age, which alone are no news.
 func (f Fuse) Digest() resource.Digest {
-	return resource.Sum(fmt.Sprintf("%q %d %t %d %q", f.By, f.Age, f.Back, f.Removed, f.Held))
+	return resource.Sum(fmt.Sprintf("%t %d %q", f.Back, f.Removed, f.Held))
 }
 
 // Digest covers everything.

@@ -11,7 +11,7 @@ import (
 // whose original is uid, made at startedAt. It can be checked against the operation, see
 // OperationNamed, so that it survives a crash between being made and being sent.
 func OperationID(uid string, startedAt time.Time, operation string) string {
-	at := strconv.FormatInt(startedAt.Unix(), 10)
+	at := strconv.FormatInt(startedAt.UnixNano(), 10)
 	return at + "-" + string(Sum(fmt.Sprintf("%q %q %q", uid, at, operation)))
 }
 
@@ -23,7 +23,7 @@ func OperationNamed(id, uid, operation string) (startedAt time.Time, ok bool) {
 	if err != nil {
 		return time.Time{}, false
 	}
-	startedAt = time.Unix(n, 0).UTC()
+	startedAt = time.Unix(0, n).UTC()
 	return startedAt, id == OperationID(uid, startedAt, operation)
 }
 

@@ -83,8 +83,12 @@ func (r Rules) Mirrors(s Side, k Kind, p Part) bool {
 	return owners[k][p][r.Mode] == 1<<s.Peer() && p != Operation
 }
 
-// Adopts reports whether a local object that is nobody's copy may be taken over.
-func (r Rules) Adopts(local Object) bool {
+// Adopts reports whether side s may take over a local object that is nobody's copy. A
+// principal never does: a spoke cannot overwrite what is the hub's.
+func (r Rules) Adopts(s Side, local Object) bool {
+	if s == Principal {
+		return false
+	}
 	switch ParseMetadata(local.Parts[Meta]).Annotations[AdoptionAnnotation] {
 	case "always":
 		return true
@@ -106,12 +110,15 @@ func (r Rules) Recreates(original string) bool {
 	return r.Mismatch == Recreate
 }
 
-// Confirmed reports whether the deletion of original o waits until the copy is known
-// to be gone. In managed mode Argo CD's own finalizer on the original makes it wait; an
+// Confirmed reports whether a deletion is made known while it is under way, and ends only
+// once the copy is known to be gone. Argo CD's own finalizer makes the original wait; an
 // agent never waits for its principal.
-func (r Rules) Confirmed(o Object) bool {
-	return r.Mode == Managed && len(ParseMetadata(o.Parts[Meta]).Finalizers) > 0
-}
+func (r Rules) Confirmed() bool { return r.Mode == Managed }
+
+// Inherits reports whether side s takes over, in place, a copy that somebody else's row
+// made: an agent does when its hub was replaced or restored; what one agent made on a hub
+// is never another's.
+func (r Rules) Inherits(s Side) bool { return s == Agent }
 
 // Releases reports whether side s itself takes Argo CD's finalizer off a copy that is
 // being deleted: where no application controller runs, nobody else would.

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// An entry is all that is known of one key.
+type entry struct {
+	local *resource.Object // as the store last showed it; nil is absent
+
+	told  *Record           // the peer's row; nil is none
+	heard bool              // told is the peer's word, or taken for it; else nothing is known
+	at    uint64            // its place in the copy; 0 if it is only taken for it
+	dead  string            // the original that the peer last named as deleted
+	keys  resource.Metadata // what the peer's earlier rows named and the copy may still carry
+
+	sent  resource.Digest // our row in our log
+	uid   string          // the original that it is of, or that the last one was of
+	died  bool            // that original was seen being deleted here
+	after string          // the After of that row
+	lost  bool            // the row may not have got there
+	unfit unfit
+
+	busy    bool            // a Write or Remove is under way: at most one a key
+	tried   Action          // the last one; not tried twice, but for a failure, at a Tick
+	triedOf resource.Digest // what told was then
+	tries   int             // how often it has failed
+	retry   time.Time       // when it may be tried again with nothing new from the peer
+	fault   string          // why it was refused; until told is another, nothing is tried
+	stored  [resource.NumParts]exchange
+	stamp   stamp
+	absence absence
+}
+
+// An exchange is a part that the store keeps otherwise than it was told to, because it
+// prunes or defaults fields: what it was told, and what it made of that.
+type exchange struct{ told, kept resource.Digest }
+
+// An unfit row is one that the link will never take, and why.
+type unfit struct {
+	row  resource.Digest
+	text string
+}
+
+// A stamp is the id chosen for a request until the store shows it.
+type stamp struct{ operation, uid, id string }
+
+// learn compares what a write asked for with what the store made of it, and accepts the
+// difference. It reports false if there is one that must not be accepted: the mark is gone.
+func (en *entry) learn(asked, got resource.Object) bool {
+	for p := range resource.NumParts {
+		if asked.Parts[p] != got.Parts[p] {
+			en.stored[p] = exchange{resource.Sum(asked.Parts[p]), resource.Sum(got.Parts[p])}
+		}
+	}
+	return asked.Origin == got.Origin
+}
+
+// keeps reports whether the store is known to make have of a part that is told to be want.
+func (en *entry) keeps(p resource.Part, want, have string) bool {
+	x := en.stored[p]
+	return x.told != "" && x.told == resource.Sum(want) && x.kept == resource.Sum(have)
+}
+
+// record takes note of what our log holds.
+func (en *entry) record(w Body) {
+	if r, ok := w.(Record); ok {
+		if r.UID != en.uid {
+			en.died = false
+		}
+		en.uid, en.after = r.UID, r.After
+	}
+	en.sent, en.lost = w.Digest(), false
+}
+
+// spent reports whether there is nothing to know of the key.
+func (en *entry) spent() bool {
+	return en.local == nil && en.told == nil && en.sent == "" && !en.busy && !en.lost
+}
+
+func digest(r *Record) resource.Digest {
+	if r == nil {
+		return ""
+	}
+	return r.Digest()
+}
+
+// revision returns a store's version as a number by which ages compare; 0 if it is none.
+func revision(version string) uint64 {
+	n, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

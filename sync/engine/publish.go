@@ -1,0 +1,165 @@
+package engine
+
+import "github.com/argocd-fabric/argocd-agent/sync/resource"
+
+// publish makes our row in the log what it should be; again repeats it even if it is.
+// While a write is under way the row waits for its outcome.
+func (e *Engine) publish(k resource.Key, en *entry, again bool) []Action {
+	w := e.want(k, en)
+	if en.busy || w.Digest() == en.sent && !again {
+		return nil
+	}
+	e.log.set(k, en.sent, w.Digest())
+	en.record(w)
+	return send(k, w)
+}
+
+// want returns what our log should hold for k: the row, or in place of one that the link
+// will never take a word that this object is not synchronised.
+func (e *Engine) want(k resource.Key, en *entry) Body {
+	w := e.row(k, en)
+	if r, ok := w.(Record); ok && w.Digest() == en.unfit.row {
+		return Record{UID: r.UID, By: r.By, After: r.After, Phase: Excluded}
+	}
+	return w
+}
+
+// row returns what we have to say of k. A Record with nothing in it is none.
+func (e *Engine) row(k resource.Key, en *entry) Body {
+	if e.owns(k, resource.Spec) {
+		return e.ownRow(en)
+	}
+	o, t := en.local, en.told
+	ours := o != nil && o.Origin.UID != ""
+	var r Record
+	switch {
+	case t != nil && t.Phase == Going && (!ours || o.Excluded):
+		return Record{UID: t.UID, By: e.cfg.Self, Phase: Gone}
+	case ours && o.Excluded:
+		return Record{UID: o.Origin.UID, By: e.cfg.Self, Phase: Excluded}
+	case ours:
+		r = Record{UID: o.Origin.UID, By: e.cfg.Self, Parts: e.say(*o)}
+	}
+	if f := e.fault(en); f != "" && e.owns(k, resource.Fault) {
+		if r.UID != t.UID { // a fault in replacing the copy of another
+			r = Record{UID: t.UID, By: e.cfg.Self}
+		}
+		r.Parts[resource.Fault] = f
+	}
+	if r.Parts == (resource.Parts{}) {
+		return Tombstone{}
+	}
+	return r
+}
+
+// ownRow returns the row of an original of ours.
+func (e *Engine) ownRow(en *entry) Body {
+	o := en.local
+	if o == nil {
+		if en.died {
+			return Tombstone{UID: en.uid}
+		}
+		return Tombstone{}
+	}
+	r := Record{UID: o.UID, By: e.cfg.Self, After: en.after}
+	if en.uid != o.UID {
+		r.After = ""
+		if en.died {
+			r.After = en.uid
+		}
+	}
+	switch {
+	case o.Excluded:
+		r.Phase = Excluded
+		return r
+	case o.Deleting && e.cfg.Rules.Confirmed():
+		r.Phase = Going
+	}
+	r.Parts = e.say(*o)
+	return r
+}
+
+// say returns the parts of o that we say. A request that has no id yet is not made known.
+func (e *Engine) say(o resource.Object) (parts resource.Parts) {
+	for p := range resource.NumParts {
+		if e.owns(o.Key, p) && p != resource.Fault {
+			parts[p] = o.Parts[p]
+		}
+	}
+	if e.owns(o.Key, resource.Operation) {
+		uid := o.Origin.UID
+		if e.owns(o.Key, resource.Spec) {
+			uid = o.UID
+		}
+		if _, named := resource.OperationNamed(parts[resource.OpID], uid, parts[resource.Operation]); !named {
+			parts[resource.Operation], parts[resource.OpID] = "", ""
+		}
+	}
+	return parts
+}
+
+// fault says why the local object is not what the peer's row says, if it is not for want
+// of time.
+func (e *Engine) fault(en *entry) string {
+	o, t := en.local, en.told
+	switch {
+	case t == nil || t.Phase != Live:
+		return ""
+	case o != nil && o.Origin.UID == "" && !e.cfg.Rules.Adopts(e.cfg.Side, *o):
+		return "an object of this name is there already, and the adoption policy leaves it alone"
+	}
+	return en.fault
+}
+
+// assume takes the peer's parts of a local object for its row, if nothing was heard. If
+// that is wrong the sums will not agree, and an Ask brings the truth.
+func (e *Engine) assume(k resource.Key, en *entry) {
+	o := en.local
+	if en.heard || o == nil || o.Excluded {
+		return
+	}
+	r := Record{UID: o.Origin.UID, By: o.Origin.By}
+	if e.owns(k, resource.Spec) {
+		r.UID, r.By = o.UID, e.cfg.Peer
+	}
+	for p := range resource.NumParts {
+		if e.cfg.Rules.Mirrors(e.cfg.Side, k.Kind, p) {
+			r.Parts[p] = o.Parts[p]
+		}
+	}
+	if e.owns(k, resource.Operation) && o.Parts[resource.Operation] != "" {
+		r.Parts[resource.OpState] = "" // it may be our own word that the request waits
+	}
+	if !e.owns(k, resource.Meta) {
+		m := resource.ParseMetadata(r.Parts[resource.Meta])
+		r.Parts[resource.Meta] = m.Only(resource.ParseMetadata(o.Ours)).Text()
+	}
+	if r.UID != "" && r.By != "" && r.Parts != (resource.Parts{}) {
+		e.tell(k, en, &r)
+	}
+}
+
+// tell sets the peer's row.
+func (e *Engine) tell(k resource.Key, en *entry, r *Record) {
+	from, to := digest(en.told), digest(r)
+	e.copy.set(k, from, to)
+	if from != to {
+		e.stirred = true
+	}
+	if en.told != nil {
+		before := resource.ParseMetadata(en.told.Parts[resource.Meta])
+		en.keys = en.keys.Overlay(before.Keys(), resource.Metadata{})
+	}
+	if r != nil {
+		switch {
+		case r.After != "":
+			en.dead = r.After
+		case r.Phase == Going:
+			en.dead = r.UID
+		}
+		if r.Phase == Live && en.dead == r.UID {
+			en.dead = "" // it was brought back with its identity
+		}
+	}
+	en.told, en.heard = r, true
+}

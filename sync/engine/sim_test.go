@@ -1,0 +1,202 @@
+package engine_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 100, "schedules to try, for each mode, policy and kind of link")
+	first = flag.Uint64("first", 0, "the first of them")
+	steps = flag.Bool("steps", false, "print every step")
+)
+
+// TestConvergence runs seeded schedules of trouble and demands that, once it ends, both
+// stores agree and both sides fall silent.
+func TestConvergence(t *testing.T) {
+	for _, k := range []linkKind{durable, volatile} {
+		for _, mode := range []resource.Mode{resource.Managed, resource.Autonomous} {
+			for _, adopt := range []bool{false, true} {
+				rules := resource.Rules{Mode: mode, Adopt: adopt}
+				if adopt {
+					rules.Mismatch = resource.Upsert
+				}
+				t.Run(fmt.Sprintf("%v/%v/adopt=%v", k, mode, adopt), func(t *testing.T) {
+					each(t, func(seed uint64) error { return run(seed, rules, k) })
+				})
+			}
+		}
+	}
+}
+
+func run(seed uint64, rules resource.Rules, k linkKind) error {
+	w := newWorld(seed, rules, k)
+	for range 300 {
+		w.now = w.now.Add(time.Second)
+		w.disturb()
+		for range w.r.IntN(6) {
+			w.flow()
+		}
+		if w.err != nil {
+			return w.err
+		}
+	}
+	w.faulty, w.up = false, true
+	w.settle(20)
+	if err := w.approve(); err != nil {
+		return err
+	}
+	for _, n := range w.node {
+		if n.data > n.allowed {
+			return fmt.Errorf("%v sent %d rows, %d were called for", n.side, n.data, n.allowed)
+		}
+	}
+	return w.finally()
+}
+
+// approve has what is held back removed, as a user would who knows that it was deleted.
+func (w *world) approve() error {
+	for i, n := range w.node {
+		held := n.eng.Status().Held
+		if len(held) == 0 || w.err != nil {
+			continue
+		}
+		for _, a := range held {
+			if !w.deleted[a.UID] {
+				return fmt.Errorf("%v holds back %v, whose original is there", n.side, a)
+			}
+		}
+		w.node[1-i].step(engine.Approved{Of: engine.HeldDigest(w.node[1-i].eng.Status().Theirs)})
+		w.settle(4)
+	}
+	return w.err
+}
+
+// finally demands silence and agreement.
+func (w *world) finally() error {
+	before := w.counts()
+	w.settle(6)
+	if after := w.counts(); w.err == nil && after != before {
+		return fmt.Errorf("not silent: %v then %v", before, after)
+	}
+	if w.err == nil {
+		w.err = w.agree()
+	}
+	return w.err
+}
+
+// agree judges the end.
+func (w *world) agree() error {
+	hub, spoke := w.node[0], w.node[1]
+	own, other := w.ownerNode(), w.node[1-w.rules.Mode]
+	apart := map[resource.Key]bool{} // the copy cannot be what it should be
+	all := maps.Clone(hub.store)
+	maps.Copy(all, spoke.store)
+	for _, k := range sortedKeys(all) {
+		o, there := own.store[k]
+		c, copied := other.store[k]
+		switch {
+		case copied && c.Excluded || there && (o.Excluded || strings.Contains(o.Parts[resource.Spec], "huge")):
+			apart[k] = true
+			continue
+		case !there && copied && c.Origin.UID != "":
+			return fmt.Errorf("%v has no original", c)
+		case !there:
+			continue
+		case o.Deleting:
+			return fmt.Errorf("%v is still going; copy %v", o, c)
+		case copied && c.Origin.UID == "" && (other == hub || !w.rules.Adopt), o.Parts[resource.Spec] == `"bad"`:
+			apart[k] = true
+			if w.rules.Mode == resource.Managed && o.Parts[resource.Fault] == "" && o.Parts[resource.Spec] != c.Parts[resource.Spec] {
+				return fmt.Errorf("%v does not say why its copy is %v", o, c)
+			}
+			continue
+		}
+		if err := w.equal(o, c, hub.store[k], spoke.store[k]); err != nil {
+			return err
+		}
+	}
+	for _, n := range w.node {
+		if !n.eng.InStep() {
+			return fmt.Errorf("%v: not in step", n.side)
+		}
+	}
+	return w.judgeOperations(apart)
+}
+
+// equal judges one original o and its copy c.
+func (w *world) equal(o, c, atHub, atSpoke resource.Object) error {
+	if c.UID == "" || c.Origin.UID != o.UID || c.Parts[resource.Spec] != strings.ReplaceAll(o.Parts[resource.Spec], "pruned", "") {
+		return fmt.Errorf("%v has copy %v", o, c)
+	}
+	mo, mc := meta(o), meta(c)
+	for _, k := range []string{"key0", "key1"} {
+		if w.unlike(c, mo.Labels, mc.Labels, k) || w.unlike(c, mo.Annotations, mc.Annotations, k) {
+			return fmt.Errorf("metadata: %v has copy %v", o, c)
+		}
+	}
+	if fmt.Sprint(mo.Finalizers) != fmt.Sprint(mc.Finalizers) {
+		return fmt.Errorf("finalizers: %v has copy %v", o, c)
+	}
+	if w.foreign[c.UID] && mc.Annotations["foreign"] == "" {
+		return fmt.Errorf("%v has lost somebody else's key", c)
+	}
+	for _, p := range []resource.Part{resource.Status, resource.OpState} {
+		if atHub.Parts[p] != atSpoke.Parts[p] {
+			return fmt.Errorf("%v: hub %v, spoke %v", p, atHub, atSpoke)
+		}
+	}
+	if atHub.Parts[resource.Fault] != "" {
+		return fmt.Errorf("%v reports a fault that is no more", atHub)
+	}
+	if atHub.Parts[resource.Operation] != "" || atHub.Parts[resource.OpID] != "" {
+		return fmt.Errorf("%v was not handed off", atHub)
+	}
+	return nil
+}
+
+// unlike reports whether a copy's value of one of the owner's keys is wrong. One that the
+// owner does not have may stay where somebody else has made it his.
+func (w *world) unlike(c resource.Object, owner, copy map[string]string, key string) bool {
+	_, has := owner[key]
+	return owner[key] != copy[key] && (has || !w.blurred[c.UID])
+}
+
+func (w *world) judgeOperations(apart map[resource.Key]bool) error {
+	for id, op := range w.ops {
+		if op.runs > 1+op.lost || op.local && op.runs > 1 {
+			return fmt.Errorf("%s ran %d times: %+v", id, op.runs, op)
+		}
+		if op.runs == 0 && op.lost == 0 && !w.deleted[op.of] && !apart[op.key] {
+			return fmt.Errorf("%s never ran: %+v", id, op)
+		}
+	}
+	return nil
+}
+
+// each runs f for every seed, on all processors.
+func each(t *testing.T, f func(seed uint64) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	p := uint64(runtime.GOMAXPROCS(0))
+	for i := range p {
+		wg.Go(func() {
+			for seed := *first + i; seed < *first+*seeds && !t.Failed(); seed += p {
+				if err := f(seed); err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

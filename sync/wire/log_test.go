@@ -1,0 +1,67 @@
+package wire_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// logOf returns a log that holds these rows as a Link gives them: without data unless
+// reserved.
+func logOf(t *testing.T, types ...string) transport.Log {
+	log := transport.Log{Epoch: "e1", Keeps: true, Rows: map[string]transport.Message{}}
+	for _, typ := range types {
+		m := encode(t, typ)
+		if !engine.Reserved(examples[typ].Key) {
+			m.Event.DataEncoded = nil
+		}
+		log.Rows[m.Key] = m
+	}
+	return log
+}
+
+func TestOpenedSaysWhatTheLogHolds(t *testing.T) {
+	got, err := wire.Opened(logOf(t, "state", "manifest", "ask", "fuse"))
+	require.NoError(t, err)
+	state := examples["state"]
+	manifest := examples["manifest"].Body.(engine.Manifest)
+	fuse := examples["fuse"].Body.(engine.Fuse)
+	require.Equal(t, engine.Opened{
+		Epoch: "e1",
+		Keeps: true,
+		Holds: map[resource.Key]engine.Held{
+			state.Key:          {Digest: state.Body.Digest(), UID: "0b5c", After: "0a4b"},
+			engine.ManifestKey: {Digest: manifest.Digest()},
+			engine.AskKey:      {Digest: examples["ask"].Body.Digest()},
+			engine.FuseKey:     {Digest: fuse.Digest()},
+		},
+		Manifest: &manifest,
+		Fuse:     &fuse,
+	}, got)
+}
+
+func TestOpenedOfAnEmptyLog(t *testing.T) {
+	got, err := wire.Opened(transport.Log{Epoch: "e2"})
+	require.NoError(t, err)
+	require.Equal(t, engine.Opened{Epoch: "e2", Holds: map[resource.Key]engine.Held{}}, got)
+}
+
+func TestOpenedLeavesOutWhatItCannotRead(t *testing.T) {
+	log := logOf(t, "state", "manifest", "fuse")
+	log.Rows["nonsense"] = transport.Message{Key: "nonsense", Digest: "d"}
+	broken := log.Rows["$fuse"]
+	broken.Event.DataEncoded = []byte("{")
+	log.Rows["$fuse"] = broken
+	got, err := wire.Opened(log)
+	require.ErrorContains(t, err, "nonsense")
+	require.ErrorContains(t, err, "$fuse")
+	require.Nil(t, got.Fuse)
+	require.NotNil(t, got.Manifest)
+	require.Contains(t, got.Holds, examples["state"].Key)
+	require.Contains(t, got.Holds, engine.FuseKey, "it is there to be replaced")
+}

@@ -1,0 +1,200 @@
+// Package wire turns an engine's messages into CloudEvents and back.
+//
+// One event carries one row of a table. Its attributes say what a link and a log need to
+// know without the data; its data, application/json, is the value, absent in a tombstone:
+//
+//	id               unique within the log
+//	source           argocd-agent://<identity of the writer>
+//	type             a row of the table in types.go
+//	subject          the key, see Name
+//	time             when it was written, for people
+//	protocolversion  of this encoding
+//	digest           stands for the value; absent in a tombstone
+//	uid, by, phase, after   of a state; uid also of a tombstone
+//	traceparent, tracestate where there is a trace
+//
+// Encoding is exact: what Decode returns has the Digest of what Encode was given, and an
+// object's parts are the same text, byte for byte.
+package wire
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/cloudevents/sdk-go/v2/types"
+
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// The protocol versions that this package reads. It writes Newest.
+const (
+	Oldest = 1
+	Newest = 1
+)
+
+// Why an event cannot be read, given wrapped in an Error. transport.ErrVersion is another
+// reason.
+var (
+	ErrType      = errors.New("unknown type of event")
+	ErrMalformed = errors.New("malformed event")
+	ErrDigest    = errors.New("value does not have the digest that the event names")
+)
+
+// An Error says which event could not be read, and why. It concerns that event alone.
+type Error struct {
+	ID   string
+	Type string
+	Key  string
+	Err  error
+}
+
+// Error names the event and the reason.
+func (e *Error) Error() string {
+	return fmt.Sprintf("wire: decode event %q of type %q for key %q: %v", e.ID, e.Type, e.Key, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+// An Envelope is what an event says beside its message.
+type Envelope struct {
+	ID          string    // unique within the log that the event goes to
+	Source      string    // identity of the writer
+	Time        time.Time // of writing
+	Traceparent string    // W3C trace context, "" if there is none
+	Tracestate  string
+}
+
+// Encode returns m as an event. It fails if m cannot be written exactly: if its key has no
+// name, a part is no JSON, or a text is not valid UTF-8.
+func Encode(m engine.Message, e Envelope) (transport.Message, error) {
+	name := Name(m.Key)
+	fail := func(err error) (transport.Message, error) {
+		return transport.Message{}, fmt.Errorf("wire: encode %s: %w", name, err)
+	}
+	if k, err := Key(name); err != nil {
+		return fail(err)
+	} else if k != m.Key {
+		return fail(fmt.Errorf("%w: the key is not a name", ErrMalformed))
+	}
+	r, p, err := payloadOf(m)
+	if err != nil {
+		return fail(err)
+	}
+	digest := string(m.Body.Digest())
+	ev := event.New()
+	ev.SetID(e.ID)
+	ev.SetSource((&url.URL{Scheme: "argocd-agent", Host: e.Source}).String())
+	ev.SetType(Prefix + r.name)
+	ev.SetSubject(name)
+	ev.SetTime(e.Time)
+	p.extensions["protocolversion"] = strconv.Itoa(Newest)
+	p.extensions["digest"] = digest
+	p.extensions["traceparent"] = e.Traceparent
+	p.extensions["tracestate"] = e.Tracestate
+	for k, v := range p.extensions {
+		if err := plain(v); err != nil {
+			return fail(fmt.Errorf("%s: %w", k, err))
+		}
+		if v != "" {
+			ev.SetExtension(k, v)
+		}
+	}
+	if p.data != nil {
+		ev.SetDataContentType(event.ApplicationJSON)
+		ev.DataEncoded = p.data
+	}
+	if err := ev.Validate(); err != nil {
+		return fail(err)
+	}
+	return transport.Message{Key: name, Digest: digest, Event: ev}, nil
+}
+
+// Decode is the inverse of Encode. Its error is an *Error: ErrType for a type that this
+// version does not know, transport.ErrVersion for a protocol version that it does not
+// read, ErrMalformed, or ErrDigest. Fields of the data that it does not know it leaves
+// out.
+func Decode(t transport.Message) (engine.Message, error) {
+	if t.Event.Context == nil {
+		return engine.Message{}, &Error{Key: t.Key, Err: fmt.Errorf("%w: no event", ErrMalformed)}
+	}
+	m, err := decode(t)
+	if err != nil {
+		return engine.Message{}, &Error{ID: t.Event.ID(), Type: t.Event.Type(), Key: t.Key, Err: err}
+	}
+	return m, nil
+}
+
+func decode(t transport.Message) (m engine.Message, err error) {
+	ev := t.Event
+	if ev.SpecVersion() != event.CloudEventsVersionV1 {
+		return m, fmt.Errorf("%w: CloudEvents %q", ErrMalformed, ev.SpecVersion())
+	}
+	p := payload{extensions: extensions(ev), data: ev.Data()}
+	if err := checkVersion(p.extensions["protocolversion"]); err != nil {
+		return m, err
+	}
+	r, err := rowNamed(ev.Type())
+	if err != nil {
+		return m, err
+	}
+	if m.Key, err = Key(t.Key); err != nil {
+		return m, err
+	}
+	switch {
+	case ev.Subject() != t.Key:
+		return m, fmt.Errorf("%w: its subject is %q", ErrMalformed, ev.Subject())
+	case !r.keys(m.Key):
+		return m, fmt.Errorf("%w: a %s has another key", ErrMalformed, r.name)
+	case len(p.data) > 0 && ev.DataMediaType() != event.ApplicationJSON:
+		return m, fmt.Errorf("%w: data is %q", ErrMalformed, ev.DataContentType())
+	case !utf8.Valid(p.data):
+		return m, fmt.Errorf("%w: data is not valid UTF-8", ErrMalformed)
+	}
+	if m.Body, err = r.decode(p); err != nil {
+		return m, err
+	}
+	if is, said := string(m.Body.Digest()), p.extensions["digest"]; is != said || is != t.Digest {
+		return m, fmt.Errorf("%w: %q, not %q", ErrDigest, is, cmp.Or(said, t.Digest))
+	}
+	return m, nil
+}
+
+func checkVersion(text string) error {
+	v, err := strconv.Atoi(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: protocol version %q", ErrMalformed, text)
+	case v < Oldest || v > Newest:
+		return fmt.Errorf("%w: it is of version %d, read are %d to %d", transport.ErrVersion, v, Oldest, Newest)
+	}
+	return nil
+}
+
+// extensions returns the extensions as text, which is what they are on most links.
+func extensions(ev event.Event) map[string]string {
+	out := map[string]string{}
+	for k, v := range ev.Extensions() {
+		if s, err := types.Format(v); err == nil {
+			out[k] = s
+		}
+	}
+	return out
+}
+
+// plain reports whether every link carries an attribute of this text unchanged.
+func plain(text string) error {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) || strings.TrimSpace(text) != text {
+		return fmt.Errorf("%w: %q is not plain text", ErrMalformed, text)
+	}
+	return nil
+}
