@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -89,28 +90,40 @@ func NoArguments(c *cli.Context) error {
 }
 
 // Argument returns the only argument of a command, which is a what. Flags may stand on
-// either side of it; those behind it always have a value.
+// either side of it.
 func Argument(c *cli.Context, what string) (string, error) {
+	wrong := func(format string, args ...any) (string, error) {
+		return "", &UsageError{Where: commandLine(c), What: fmt.Sprintf(format, args...), Advice: "see --help"}
+	}
 	if !c.Args().Present() {
-		return "", &UsageError{Where: commandLine(c), What: what + " is not given", Advice: "see --help"}
+		return wrong("%s is not given", what)
 	}
 	for rest := c.Args().Tail(); len(rest) > 0; rest = rest[1:] {
 		name, value, whole := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
-		if !strings.HasPrefix(rest[0], "-") || name == "" {
-			return "", &UsageError{Where: commandLine(c), What: fmt.Sprintf("argument %q is not expected", rest[0]), Advice: "see --help"}
-		}
-		if !whole && len(rest) > 1 {
+		switch {
+		case !strings.HasPrefix(rest[0], "-") || name == "":
+			return wrong("argument %q is not expected", rest[0])
+		case whole:
+		case isSwitch(c, name):
+			value = "true"
+		case len(rest) > 1:
 			rest = rest[1:]
-			value, whole = rest[0], true
-		}
-		if !whole {
-			return "", &UsageError{Where: commandLine(c), What: "flag needs a value: --" + name, Advice: "see --help"}
+			value = rest[0]
+		default:
+			return wrong("flag needs a value: --%s", name)
 		}
 		if err := c.Set(name, value); err != nil {
-			return "", &UsageError{Where: commandLine(c), What: err.Error(), Advice: "see --help"}
+			return wrong("%v", err)
 		}
 	}
 	return c.Args().First(), nil
+}
+
+func isSwitch(c *cli.Context, name string) bool {
+	return slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool {
+		_, ok := f.(*cli.BoolFlag)
+		return ok && slices.Contains(f.Names(), name)
+	})
 }
 
 func commandLine(c *cli.Context) string {

@@ -1,0 +1,42 @@
+package command
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+)
+
+func versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "version",
+		Usage:  "say which version this is",
+		Before: shell.NoArguments,
+		Action: func(c *cli.Context) error {
+			info, _ := debug.ReadBuildInfo()
+			_, err := fmt.Fprintln(c.App.Writer, describe(info))
+			return err
+		},
+	}
+}
+
+// describe says what a binary was built from: its module's version, or the commit where
+// it was built from a checkout.
+func describe(info *debug.BuildInfo) string {
+	version, commit, edited := "(unknown)", "", ""
+	if info != nil {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = " commit " + s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				edited = " (edited)"
+			}
+		}
+	}
+	return fmt.Sprintf("argocd-agent %s%s%s %s %s/%s", version, commit, edited, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,134 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/cli/agentsfile"
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+)
+
+func agentCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "agent",
+		Usage: "say which agents there are",
+		Subcommands: []*cli.Command{
+			{
+				Name:      "create",
+				Usage:     "register an agent",
+				ArgsUsage: "NAME",
+				Flags: append(rosterFlags(),
+					&cli.StringFlag{Name: "mode", Value: "managed", Usage: "on which side the agent's Applications are written: `managed` (control plane) or autonomous (agent)"},
+					&cli.StringFlag{Name: "resource-proxy-server", Value: "argocd-agent-resource-proxy:9090", Usage: "`host:port` under which Argo CD on the control plane sees the agent's cluster"},
+					&cli.BoolFlag{Name: "adopt-namespace", Usage: "use the namespace NAME although it was there before the agent"},
+				),
+				Action: createAgent,
+				Description: "Registers the agent NAME on the control plane: makes the namespace NAME, in which its\n" +
+					"Applications live, and the cluster Secret cluster-NAME. From then on it may connect.\n\n" +
+					"   argocd-agentctl agent create edge-1 --mode managed\n" +
+					"   argocd-agentctl agent create edge-1 --agents-file ./agents.yaml",
+			},
+			{
+				Name:   "list",
+				Usage:  "list the registered agents",
+				Flags:  append(rosterFlags(), &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the list: table or json"}),
+				Before: shell.NoArguments,
+				Action: listAgents,
+			},
+		},
+	}
+}
+
+// A roster is a registry of agents that can be added to.
+type roster interface {
+	add(ctx context.Context, a backend.Agent) error
+	list(ctx context.Context) ([]backend.Agent, error)
+}
+
+func rosterFlags() []cli.Flag {
+	return append([]cli.Flag{env.String("agents-file", "", "", "keep the agents in this YAML `file`, not in a cluster")}, hubClusterFlags()...)
+}
+
+func openRoster(c *cli.Context) (roster, error) {
+	if file := c.String("agents-file"); file != "" {
+		return rosterFile(file), nil
+	}
+	return openClusterSecrets(c)
+}
+
+// A rosterFile is a roster in a file.
+type rosterFile string
+
+func (f rosterFile) add(_ context.Context, a backend.Agent) error {
+	return agentsfile.Add(string(f), a)
+}
+
+func (f rosterFile) list(context.Context) ([]backend.Agent, error) {
+	return agentsfile.Read(string(f))
+}
+
+func createAgent(c *cli.Context) error {
+	name, err := shell.Argument(c, "the agent's name")
+	if err != nil {
+		return err
+	}
+	if err := identity.CheckName(name); err != nil {
+		return &shell.UsageError{Where: "agent create", What: err.Error(), Advice: "choose another name"}
+	}
+	mode, err := shell.Choice(c, "mode", map[string]resource.Mode{"managed": resource.Managed, "autonomous": resource.Autonomous})
+	if err != nil {
+		return err
+	}
+	r, err := openRoster(c)
+	if err != nil {
+		return err
+	}
+	if err := r.add(c.Context, backend.Agent{Name: name, Mode: mode}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "registered %s agent %s\n", mode, name)
+	return err
+}
+
+func listAgents(c *cli.Context) error {
+	show, err := shell.Choice(c, "output", map[string]func(*cli.Context, []backend.Agent) error{"table": showTable, "json": showJSON})
+	if err != nil {
+		return err
+	}
+	r, err := openRoster(c)
+	if err != nil {
+		return err
+	}
+	agents, err := r.list(c.Context)
+	if err != nil {
+		return err
+	}
+	return show(c, agents)
+}
+
+func showTable(c *cli.Context, agents []backend.Agent) error {
+	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NAME\tMODE")
+	for _, a := range agents {
+		fmt.Fprintf(w, "%s\t%s\n", a.Name, a.Mode)
+	}
+	return w.Flush()
+}
+
+func showJSON(c *cli.Context, agents []backend.Agent) error {
+	type row struct {
+		Name string `json:"name"`
+		Mode string `json:"mode"`
+	}
+	rows := make([]row, 0, len(agents))
+	for _, a := range agents {
+		rows = append(rows, row{Name: a.Name, Mode: a.Mode.String()})
+	}
+	return shell.JSON(c.App.Writer, rows)
+}

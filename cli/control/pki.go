@@ -1,0 +1,161 @@
+package control
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
+)
+
+const day = 24 * time.Hour
+
+func pkiCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "pki",
+		Usage: "make the certificates with which principal and agents know each other",
+		Subcommands: []*cli.Command{
+			{
+				Name:   "init",
+				Usage:  "make a CA",
+				Flags:  append(vaultFlags(), daysFlag(3650), keyFlag(), replaceFlag("force", "f")),
+				Before: shell.NoArguments,
+				Action: initPKI,
+				Description: "Makes the CA that signs all other certificates, as the Secret argocd-agent-ca of the\n" +
+					"control plane, or as files.\n\n" +
+					"   argocd-agentctl pki init\n" +
+					"   argocd-agentctl pki init --dir ./pki",
+			},
+			{
+				Name:  "issue",
+				Usage: "make a certificate that the CA signs",
+				Subcommands: []*cli.Command{
+					{
+						Name:   "principal",
+						Usage:  "make the principal's",
+						Flags:  append(vaultFlags(), dnsFlag(), ipFlag(), daysFlag(180), keyFlag(), replaceFlag("upsert", "u")),
+						Before: shell.NoArguments,
+						Action: issuePrincipal,
+						Description: "Makes the principal's certificate, as the Secret argocd-agent-principal-tls of the\n" +
+							"control plane, or as files. It holds for the names by which agents reach the principal.\n\n" +
+							"   argocd-agentctl pki issue principal --dns hub.example.com --ip 192.0.2.7",
+					},
+					{
+						Name:      "agent",
+						Usage:     "make an agent's",
+						ArgsUsage: "NAME",
+						Flags:     append(append(vaultFlags(), agentClusterFlags()...), daysFlag(180), keyFlag(), replaceFlag("upsert", "u")),
+						Action:    issueAgent,
+						Description: "Makes the certificate by which the principal knows the agent NAME, as the Secret\n" +
+							"argocd-agent-client-tls of the agent's cluster, with the CA's own certificate beside it in\n" +
+							"argocd-agent-ca, or as files.\n\n" +
+							"   argocd-agentctl pki issue agent edge-1 --agent-context edge-1\n" +
+							"   argocd-agentctl pki issue agent edge-1 --dir ./pki",
+					},
+				},
+			},
+		},
+	}
+}
+
+func daysFlag(days int) cli.Flag {
+	return &cli.IntFlag{Name: "days", Value: days, Usage: "how many `days` the certificate is valid"}
+}
+
+func keyFlag() cli.Flag {
+	return &cli.StringFlag{Name: "key-algorithm", Value: string(pki.ECDSA), Usage: "the `algorithm` of the key: ecdsa or rsa"}
+}
+
+func replaceFlag(name, alias string) cli.Flag {
+	return &cli.BoolFlag{Name: name, Aliases: []string{alias}, Usage: "replace what is there already"}
+}
+
+func dnsFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "dns", Usage: "a `name` by which agents reach the principal; may be repeated"}
+}
+
+func ipFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "ip", Usage: "an `address` by which agents reach the principal; may be repeated"}
+}
+
+// options returns how a certificate is to be made.
+func options(c *cli.Context) (pki.Options, error) {
+	key, err := shell.Choice(c, "key-algorithm", map[string]pki.KeyType{"ecdsa": pki.ECDSA, "rsa": pki.RSA})
+	if err != nil {
+		return pki.Options{}, err
+	}
+	days := c.Int("days")
+	if days < 1 || days > 100*365 {
+		return pki.Options{}, &shell.UsageError{Where: "--days", What: fmt.Sprintf("%d is no lifetime", days), Advice: "choose one from 1 to 36500"}
+	}
+	return pki.Options{Now: time.Now(), Lifetime: time.Duration(days) * day, KeyType: key}, nil
+}
+
+func initPKI(c *cli.Context) error {
+	o, err := options(c)
+	if err != nil {
+		return err
+	}
+	v, err := openVault(c)
+	if err != nil {
+		return err
+	}
+	ca, err := pki.NewCA("argocd-agent CA", o)
+	if err != nil {
+		return err
+	}
+	return v.keep(c, item{}, ca.Pair(), nil, c.Bool("force"))
+}
+
+func issuePrincipal(c *cli.Context) error {
+	o, err := options(c)
+	if err != nil {
+		return err
+	}
+	hosts := append(c.StringSlice("dns"), c.StringSlice("ip")...)
+	if len(hosts) == 0 {
+		return &shell.UsageError{Where: "--dns, --ip", What: "neither is given", Advice: "say by which names or addresses agents reach the principal"}
+	}
+	return issue(c, item{principal: true}, func(ca *pki.CA) (pki.Pair, error) {
+		return ca.IssueServer("argocd-agent principal", hosts, o)
+	})
+}
+
+func issueAgent(c *cli.Context) error {
+	name, err := shell.Argument(c, "the agent's name")
+	if err != nil {
+		return err
+	}
+	if err := identity.CheckName(name); err != nil {
+		return &shell.UsageError{Where: "pki issue agent", What: err.Error(), Advice: "choose another name"}
+	}
+	o, err := options(c)
+	if err != nil {
+		return err
+	}
+	return issue(c, item{agent: name}, func(ca *pki.CA) (pki.Pair, error) { return ca.IssueAgent(name, o) })
+}
+
+// issue makes the certificate of i with the vault's CA, and keeps it.
+func issue(c *cli.Context, i item, make func(*pki.CA) (pki.Pair, error)) error {
+	v, err := openVault(c)
+	if err != nil {
+		return err
+	}
+	root, err := v.root(c)
+	if err != nil {
+		return fmt.Errorf("%w; make a CA first: argocd-agentctl pki init", err)
+	}
+	ca, err := pki.LoadCA(root)
+	if err != nil {
+		return err
+	}
+	pair, err := make(ca)
+	if err != nil {
+		return err
+	}
+	return v.keep(c, i, pair, root.Cert, c.Bool("upsert"))
+}
