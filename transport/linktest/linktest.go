@@ -8,7 +8,10 @@
 // cut.
 package linktest
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // An Adapter is the transport under test.
 type Adapter struct {
@@ -30,6 +33,11 @@ type test struct {
 	name  string
 	run   func(*world)
 	needs []Store // these must be Kept
+}
+
+// suite returns all tests.
+func suite() []test {
+	return slices.Concat(deliveries, faults, restarts, logs, wipes(), presences, agents, closings)
 }
 
 // Run tests the adapter.

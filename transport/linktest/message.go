@@ -1,6 +1,7 @@
 package linktest
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"time"
@@ -53,6 +54,9 @@ type plain struct {
 func plainOf(m transport.Message) plain {
 	p := headersOf(m)
 	p.Data = string(m.Event.Data())
+	if n := len(p.Data); n > 1024 {
+		p.Data = fmt.Sprintf("%d bytes of SHA-256 %x", n, sha256.Sum256(m.Event.Data()))
+	}
 	return p
 }
 

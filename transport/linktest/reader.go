@@ -24,7 +24,7 @@ type Seen struct {
 	Given    int              // deliveries of values
 	Places   int              // values that were not repetitions: each has a place of its own
 	Replayed bool
-	Kept     int                 // values given before Replayed
+	Kept     int                 // Places at Replayed
 	Peer     *transport.Presence // of the peer while it is up
 	Ups      int                 // how often it came up
 	Lost     int                 // how often the log was lost
@@ -135,7 +135,7 @@ func (s *Seen) add(d transport.Delivery) error {
 		if s.Replayed {
 			return fmt.Errorf("replayed came twice")
 		}
-		s.Replayed, s.Kept = true, s.Given
+		s.Replayed, s.Kept = true, s.Places
 	case transport.LogLost:
 		s.Lost++
 	case transport.Up:

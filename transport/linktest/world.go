@@ -146,18 +146,34 @@ func (w *world) next() int {
 	return w.numbers
 }
 
-// awaitTable waits until the last values seen are those of t, whole, and demands that no
-// other key was seen. Tombstones may have been forgotten.
+// awaitValues waits until the last values seen of the keys of t are those in t.
+// Tombstones may have been forgotten.
+func (e *end) awaitValues(t table) {
+	e.w.Helper()
+	if err := e.Wait(e.w.ctx, func(s *Seen) bool { return len(missing(t, s)) == 0 }); err != nil {
+		e.Look(func(s *Seen) {
+			require.NoErrorf(e.w, err, "link to %s: waiting for %.20q", e.link.Peer(), missing(t, s))
+		})
+	}
+}
+
+// awaitTable waits for the values of t, and demands that they are whole and that no other
+// key was seen.
 func (e *end) awaitTable(t table) {
 	e.w.Helper()
-	err := e.Wait(e.w.ctx, func(s *Seen) bool { return len(missing(t, s)) == 0 })
-	e.Look(func(s *Seen) {
-		require.NoErrorf(e.w, err, "link to %s: waiting for %.20q", e.link.Peer(), missing(t, s))
-		for k, v := range s.Values {
-			require.Containsf(e.w, t, k, "link to %s gave a key that its peer never sent", e.link.Peer())
-			require.Equal(e.w, plainOf(t[k]), plainOf(v.Message))
+	e.awaitValues(t)
+	e.Look(func(s *Seen) { e.w.judge(t, s) })
+}
+
+// judge demands that s holds nothing but the values of t.
+func (w *world) judge(t table, s *Seen) {
+	w.Helper()
+	for k, v := range s.Values {
+		if _, sent := t[k]; !sent {
+			require.Failf(w, "foreign key", "%q was never sent: %+v", k, plainOf(v.Message))
 		}
-	})
+		require.Equal(w, plainOf(t[k]), plainOf(v.Message))
+	}
 }
 
 // missing returns the keys of t whose last value s does not have.

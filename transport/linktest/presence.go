@@ -1,0 +1,72 @@
+package linktest
+
+import "github.com/stretchr/testify/require"
+
+var presences = []test{
+	{name: "Presence", run: presence},
+	{name: "PresenceOfNextProcess", run: presenceOfNextProcess},
+}
+
+// presence: each side learns who the other is, and when it is away.
+func presence(w *world) {
+	h, a := w.pair("alpha")
+	ofAgent, ofHub := h.process(), a.process()
+	require.NotEqual(w, ofAgent, ofHub)
+	for _, e := range []*end{h, a} {
+		e.Look(func(s *Seen) {
+			require.NotEmpty(w, s.Peer.Version)
+			require.Positive(w, s.Peer.Oldest)
+			require.GreaterOrEqual(w, s.Peer.Newest, s.Peer.Oldest)
+		})
+	}
+	w.apart(Cut, h, a)
+	w.heal("alpha")
+	require.Equal(w, ofAgent, h.process(), "a process changed its name")
+	require.Equal(w, ofHub, a.process(), "a process changed its name")
+	a.close()
+	h.awaitDown()
+}
+
+// presenceOfNextProcess: a process that takes the place of another is told from it.
+func presenceOfNextProcess(w *world) {
+	h, a := w.pair("alpha")
+	known := map[string]bool{h.process(): true, a.process(): true}
+	for range 3 {
+		ups := h.ups()
+		a = w.restartAgent(a)
+		h.awaitUps(ups + 1)
+		require.NotContains(w, known, h.process())
+		known[h.process()] = true
+
+		a.awaitUp()
+		ups = a.ups()
+		h = w.restartHub(h)
+		a.awaitUps(ups + 1)
+		require.NotContains(w, known, a.process())
+		known[a.process()] = true
+	}
+}
+
+// process waits until the peer is up, and returns its process.
+func (e *end) process() (id string) {
+	e.w.Helper()
+	e.await("up", func(s *Seen) bool {
+		if s.Peer != nil {
+			id = s.Peer.Process
+		}
+		return s.Peer != nil
+	})
+	require.NotEmpty(e.w, id)
+	return id
+}
+
+func (e *end) ups() (n int) {
+	e.Look(func(s *Seen) { n = s.Ups })
+	return n
+}
+
+// awaitUps waits until the peer has come up n times or more, and is up.
+func (e *end) awaitUps(n int) {
+	e.w.Helper()
+	e.await("up", func(s *Seen) bool { return s.Ups >= n && s.Peer != nil })
+}
