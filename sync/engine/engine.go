@@ -47,7 +47,8 @@ type Engine struct {
 
 	open  bool
 	epoch string // of our log
-	age   uint64 // how far our store has come
+	since uint64 // how far our store had come when it was listed
+	age   uint64 // how far it has come
 	peak  uint64 // how far our log remembers it to have come
 }
 
@@ -137,7 +138,7 @@ func (e *Engine) receive(now time.Time, at uint64, m Message) []Action {
 // have brought the peer all there is: if not, the peer will ask.
 func (e *Engine) opened(now time.Time, ev Opened) []Action {
 	e.open, e.epoch, e.log = true, ev.Epoch, table{}
-	e.age = max(e.age, ev.Revision)
+	e.since, e.age = ev.Revision, max(e.age, ev.Revision)
 	if m := ev.Manifest; m != nil && m.By == e.cfg.Self {
 		e.peak = max(e.peak, m.Age, m.Peak)
 	}

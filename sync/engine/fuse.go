@@ -62,11 +62,11 @@ func (e *Engine) compare(m Manifest) {
 	if f.By == "" {
 		f.By = m.By
 	}
-	if m.Peak > m.Age || m.By == f.By && m.Age < f.Age {
+	if m.Peak > m.Since || m.By == f.By && m.Since != f.Since && m.Since < f.Age {
 		f.Back = true
 	}
 	if m.By == f.By {
-		f.Age = max(f.Age, m.Age)
+		f.Since, f.Age = m.Since, max(f.Age, m.Age)
 	}
 }
 
@@ -91,9 +91,8 @@ func (e *Engine) trip(now time.Time) []Action {
 	f := &e.fuse
 	f.Removed = slices.DeleteFunc(f.Removed, func(at int64) bool { return at <= now.Add(-memory).Unix() })
 	if f.By != e.manifest.By {
-		f.By, f.Age = e.manifest.By, 0
+		f.By, f.Since, f.Age = e.manifest.By, e.manifest.Since, e.manifest.Age
 	}
-	f.Age = max(f.Age, e.manifest.Age)
 	var absent []Absent
 	for _, k := range sorted(e.missing) {
 		if en := e.entries[k]; en.absence == noted {

@@ -77,8 +77,9 @@ type Tombstone struct {
 type Manifest struct {
 	Epoch    string // of the sender's log: another one, another log
 	By       string // the sender's identity
-	Age      uint64 // how far the sender's store had come
-	Peak     uint64 // how far it is known to have come once, if that is more: then it went back in time
+	Since    uint64 // how far the sender's store had come when it was last listed
+	Age      uint64 // how far it has come
+	Peak     uint64 // how far it had come once, if that was more than Since: then it went back in time
 	Count    int
 	Root     uint64 // the exclusive or of the sums of all buckets
 	Answered Ticket // the newest Ask that was answered
@@ -113,7 +114,8 @@ func (t Ticket) String() string { return fmt.Sprintf("%s/%d", t.Epoch, t.N) }
 // not have although nobody is known to have deleted their originals.
 type Fuse struct {
 	By      string   // the peer's identity when it was last in step
-	Age     uint64   // how far its store had come then
+	Since   uint64   // of its last Manifest
+	Age     uint64   // the highest of its Manifests
 	Back    bool     // it went back in time since
 	Removed []int64  // when copies were removed for absence: Unix seconds, the last 24 hours
 	Held    []Absent // copies that are not removed until somebody approves
@@ -141,9 +143,8 @@ func (r Record) Digest() resource.Digest {
 // Digest is "".
 func (Tombstone) Digest() resource.Digest { return "" }
 
-// Digest covers everything but Age, which alone is no news.
+// Digest covers everything but Since and Age, which alone are no news.
 func (m Manifest) Digest() resource.Digest {
-	m.Age = 0
 	return resource.Sum(fmt.Sprintf("%q %q %d %d %x %s", m.Epoch, m.By, m.Peak, m.Count, m.Root, m.Answered))
 }
 
@@ -160,7 +161,7 @@ func (a Ask) Digest() resource.Digest {
 	return resource.Sum(b.String())
 }
 
-// Digest covers everything but By and Age, which alone are no news.
+// Digest covers everything but By, Since and Age, which alone are no news.
 func (f Fuse) Digest() resource.Digest {
 	return resource.Sum(fmt.Sprintf("%t %d %q", f.Back, f.Removed, f.Held))
 }

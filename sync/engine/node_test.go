@@ -132,6 +132,9 @@ func (n *node) put(o resource.Object) resource.Object {
 	}
 	o.Excluded = meta(o).Labels["ignore"] == "true"
 	n.changes++
+	if o.Excluded {
+		n.w.hidden[o.UID] = true
+	}
 	if o.Deleting && len(meta(o).Finalizers) == 0 && !n.slow[o.Key] {
 		n.drop(o.Key, true)
 		return o

@@ -93,8 +93,8 @@ func (e *Engine) heard(now time.Time, at uint64, m Message) []Action {
 
 // declare publishes our Manifest if it has changed.
 func (e *Engine) declare() []Action {
-	m := Manifest{Epoch: e.epoch, By: e.cfg.Self, Age: e.age, Count: e.log.count, Root: e.log.root(), Answered: e.answered}
-	if e.peak > e.age {
+	m := Manifest{Epoch: e.epoch, By: e.cfg.Self, Since: e.since, Age: e.age, Count: e.log.count, Root: e.log.root(), Answered: e.answered}
+	if e.peak > e.since {
 		m.Peak = e.peak
 	}
 	if m.Digest() == e.declared {

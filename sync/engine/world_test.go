@@ -40,6 +40,7 @@ type world struct {
 	wiped    map[string]bool           // UIDs of spoke objects that were deleted with all they deployed, rightly
 	foreign  map[string]bool           // UIDs of copies that carry somebody else's key
 	deployed map[string]bool           // UIDs of spoke objects whose workloads run
+	hidden   map[string]bool           // UIDs of objects that were excluded at some time
 	blurred  map[string]bool           // UIDs of copies one of whose owner's keys somebody else has changed
 	line     map[resource.Key][]string // the originals that a key has had
 
@@ -62,7 +63,7 @@ func newWorld(seed uint64, rules resource.Rules, k linkKind) *world {
 		rules: rules, kind: k, hubID: "hub", names: 3, up: true, faulty: true, calm: seed%2 == 0, ours: true,
 		ops: map[string]*operation{}, deleted: map[string]bool{}, cascaded: map[string]bool{}, born: map[string]bool{},
 		copies: map[string]bool{}, stray: map[string]bool{}, pulled: map[string]bool{}, wiped: map[string]bool{},
-		foreign: map[string]bool{}, deployed: map[string]bool{}, blurred: map[string]bool{}, line: map[resource.Key][]string{},
+		foreign: map[string]bool{}, deployed: map[string]bool{}, blurred: map[string]bool{}, hidden: map[string]bool{}, line: map[resource.Key][]string{},
 	}
 	for i := range w.node {
 		w.half[i] = newHalf(k, w.random())
@@ -116,7 +117,7 @@ func (w *world) checkWrite(n *node, cur, o resource.Object) {
 		}
 		if len(meta(cur).Finalizers) > 0 && len(meta(o).Finalizers) == 0 {
 			c := spoke.store[o.Key]
-			if !cur.Deleting || n == hub && c.Origin.UID == o.UID && !c.Excluded && !w.stray[c.UID] {
+			if !cur.Deleting || n == hub && c.Origin.UID == o.UID && !w.hidden[c.UID] && !w.stray[c.UID] {
 				w.fail("%v was let go while its copy was there: %v", o, c)
 			}
 		}
