@@ -40,7 +40,7 @@ func (p Placement) In(k resource.Key) (resource.Key, bool) {
 // deploy into its own cluster, whatever the hub calls that.
 func (p Placement) Down(k resource.Kind, parts resource.Parts) resource.Parts {
 	if k == resource.Application && p.Mode == resource.Managed {
-		parts[resource.Spec] = edit(parts[resource.Spec], aimAt("server", localServer))
+		parts[resource.Spec] = changed(parts[resource.Spec], aimAt("server", localServer))
 	}
 	return parts
 }
@@ -50,8 +50,8 @@ func (p Placement) Down(k resource.Kind, parts resource.Parts) resource.Parts {
 // cluster of its own. Up of what Up has made is the same again.
 func (p Placement) Up(k resource.Kind, parts resource.Parts) resource.Parts {
 	if k == resource.Application && p.Mode == resource.Autonomous {
-		parts[resource.Spec] = edit(parts[resource.Spec], p.claimProject, aimAt("name", p.Agent))
-		parts[resource.Status] = edit(parts[resource.Status], p.claimChildren)
+		parts[resource.Spec] = changed(parts[resource.Spec], p.claimProject, aimAt("name", p.Agent))
+		parts[resource.Status] = changed(parts[resource.Status], p.claimChildren)
 	}
 	return parts
 }
@@ -60,26 +60,26 @@ func (p Placement) Up(k resource.Kind, parts resource.Parts) resource.Parts {
 // in. A spoke may have given its cluster another name, but not another address.
 const localServer = "https://kubernetes.default.svc"
 
-// An editor changes a value that was decoded from JSON, in place.
-type editor func(map[string]any)
+// A change is made to a value that was decoded from JSON, in place.
+type change func(map[string]any)
 
-// edit returns a canonical JSON text with changes made to it. A text that is no JSON
+// changed returns a canonical JSON text with changes made to it. A text that is no JSON
 // object has nothing to change.
-func edit(text string, editors ...editor) string {
+func changed(text string, changes ...change) string {
 	v, err := resource.Decode(text)
 	m, ok := v.(map[string]any)
 	if err != nil || !ok {
 		return text
 	}
-	for _, e := range editors {
-		e(m)
+	for _, c := range changes {
+		c(m)
 	}
 	return resource.Canonical(m)
 }
 
 // aimAt makes a spec's destination the cluster with the given name or server, and keeps
 // the namespace. Argo CD refuses a destination that has both.
-func aimAt(field, value string) editor {
+func aimAt(field, value string) change {
 	return func(spec map[string]any) {
 		to, ok := spec["destination"].(map[string]any)
 		if !ok {

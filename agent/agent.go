@@ -1,0 +1,89 @@
+// Package agent is the spoke: one session with the principal, which keeps the agent's
+// namespace in step with it whenever it is in reach, and with what was last heard of it
+// whenever it is not.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// Config is what an Agent is made of. All fields are needed.
+type Config struct {
+	Name      string // as the principal has registered it
+	Namespace string // of the objects that are kept in step
+	Dialer    transport.Dialer
+	Store     backend.Store
+	Rules     resource.Rules // its Mode as the principal has registered it
+	Tick      time.Duration  // see session.Config
+	Log       *zap.Logger
+}
+
+// An Agent keeps one namespace in step with the principal.
+type Agent struct {
+	cfg     Config
+	session atomic.Pointer[session.Session]
+}
+
+// New returns an Agent, which does nothing until Run is called.
+func New(c Config) (*Agent, error) {
+	switch {
+	case c.Name == "", c.Namespace == "":
+		return nil, errors.New("agent: a name and a namespace are needed")
+	case c.Dialer == nil, c.Store == nil, c.Log == nil:
+		return nil, errors.New("agent: dialer, store and log are needed")
+	case c.Tick <= 0:
+		return nil, fmt.Errorf("agent: tick of %v", c.Tick)
+	}
+	return &Agent{cfg: c}, nil
+}
+
+// Run works until ctx is done, and returns its cause, or until the store or the link
+// fails for good. A principal that is away is no failure. It is called once.
+func (a *Agent) Run(ctx context.Context) error {
+	link, err := a.cfg.Dialer.Dial(ctx)
+	if err != nil {
+		return fmt.Errorf("agent: open the link to the principal: %w", err)
+	}
+	defer link.Close() // nothing is lost by a link that does not close well
+	s, err := session.New(session.Config{
+		Engine: engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name},
+		Store:  view(a.cfg.Store, a.cfg.Namespace),
+		Link:   link,
+		Tick:   a.cfg.Tick,
+		Log:    a.cfg.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("agent: session: %w", err)
+	}
+	a.session.Store(s)
+	return s.Run(ctx)
+}
+
+// Ready returns why the Agent does not keep its namespace in step yet; nil if it does.
+// A principal that is away is no reason: what was last heard of it stays in force.
+func (a *Agent) Ready() error {
+	if a.session.Load() == nil {
+		return errors.New("agent: the link's store is not open yet")
+	}
+	return nil
+}
+
+// Status returns how the session stands; the zero Status before there is one.
+func (a *Agent) Status() session.Status {
+	if s := a.session.Load(); s != nil {
+		return s.Status()
+	}
+	return session.Status{}
+}

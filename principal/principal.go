@@ -1,0 +1,119 @@
+package principal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// Config is what a Principal is made of. All fields but Mismatch are needed.
+type Config struct {
+	Identity string            // the hub's, the same for as long as its store lives
+	Hub      transport.Hub     // its Run is called by Principal.Run
+	Store    backend.Store     // all that the hub holds
+	Registry backend.Registry  // the agents
+	Mismatch resource.Mismatch // for the hub's copies of what autonomous agents made anew
+	Tick     time.Duration     // see session.Config
+	Log      *zap.Logger
+}
+
+// A Principal keeps the hub's store in step with all agents.
+type Principal struct {
+	cfg Config
+
+	mu     sync.Mutex
+	listed bool // the registry has been
+	seats  map[string]*seat
+}
+
+// New returns a Principal, which does nothing until Run is called.
+func New(c Config) (*Principal, error) {
+	switch {
+	case c.Identity == "":
+		return nil, errors.New("principal: no identity")
+	case c.Hub == nil, c.Store == nil, c.Registry == nil, c.Log == nil:
+		return nil, errors.New("principal: hub, store, registry and log are needed")
+	case c.Tick <= 0:
+		return nil, fmt.Errorf("principal: tick of %v", c.Tick)
+	}
+	return &Principal{cfg: c, seats: map[string]*seat{}}, nil
+}
+
+// Run serves agents until ctx is done, and returns its cause, or until the hub or the
+// registry fails for good. Nothing that befalls one agent ends it. It is called once.
+func (p *Principal) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	// The hub stays until the last session has ended: Links work only while it runs.
+	served, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g.Go(func() error {
+		err := p.cfg.Hub.Run(served)
+		if served.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("principal: serve agents: %w", err)
+	})
+	sets := make(chan []backend.Agent)
+	g.Go(func() error {
+		err := p.cfg.Registry.Watch(ctx, func(set []backend.Agent) error {
+			select {
+			case sets <- set:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		return fmt.Errorf("principal: watch the registry: %w", err)
+	})
+	g.Go(func() error {
+		defer stop()
+		return p.follow(ctx, sets)
+	})
+	return g.Wait()
+}
+
+// Ready returns why the Principal does not serve the agents of its registry yet; nil if
+// it does. Agents that fail, or are away, are no reason.
+func (p *Principal) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.listed {
+		return errors.New("principal: the registry of agents has not been listed")
+	}
+	for name, s := range p.seats {
+		if s.status.State == Starting {
+			return fmt.Errorf("principal: agent %s is being admitted", name)
+		}
+	}
+	return nil
+}
+
+// Agents returns how every agent stands, sorted by name.
+func (p *Principal) Agents() []AgentStatus {
+	p.mu.Lock()
+	agents := make([]AgentStatus, 0, len(p.seats))
+	sessions := map[string]*session.Session{}
+	for name, s := range p.seats {
+		agents = append(agents, s.status)
+		sessions[name] = s.session
+	}
+	p.mu.Unlock()
+	for i, a := range agents {
+		if s := sessions[a.Name]; s != nil {
+			agents[i].Session = s.Status()
+		}
+	}
+	slices.SortFunc(agents, func(a, b AgentStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return agents
+}

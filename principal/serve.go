@@ -1,0 +1,103 @@
+package principal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// Failures are tried again after a pause that doubles from the first to the last, and
+// begins again after something has worked for longer than the last.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+// serve runs sessions with an agent, one after the other, until ctx is done.
+func (p *Principal) serve(ctx context.Context, s *seat, a backend.Agent) {
+	log := p.cfg.Log.With(zap.String("agent", a.Name))
+	p.retry(ctx, func() error {
+		err := p.attend(ctx, s, a, log)
+		if ctx.Err() == nil {
+			log.Error("session failed", zap.Error(err))
+			p.note(s, Failing, err, nil)
+		}
+		return err
+	})
+}
+
+// attend runs one session with an agent.
+func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *zap.Logger) error {
+	link, err := p.cfg.Hub.Link(ctx, a.Name)
+	if err != nil {
+		return fmt.Errorf("principal: open the link to %s: %w", a.Name, err)
+	}
+	defer link.Close() // nothing is lost by a link that does not close well
+	place := Placement{Agent: a.Name, Mode: a.Mode}
+	run, err := session.New(session.Config{
+		Engine: engine.Config{
+			Side:  resource.Principal,
+			Rules: resource.Rules{Mode: a.Mode, Mismatch: p.cfg.Mismatch},
+			Self:  p.cfg.Identity,
+			Peer:  a.Name,
+		},
+		Store: place.view(p.cfg.Store),
+		Link:  link,
+		Tick:  p.cfg.Tick,
+		Log:   log,
+	})
+	if err != nil {
+		return fmt.Errorf("principal: session with %s: %w", a.Name, err)
+	}
+	p.note(s, Serving, nil, run)
+	return run.Run(ctx)
+}
+
+// forget removes all that is kept for an agent that has left. It reports whether it has,
+// before ctx was done.
+func (p *Principal) forget(ctx context.Context, s *seat, agent string) bool {
+	return p.retry(ctx, func() error {
+		err := p.cfg.Hub.Forget(ctx, agent)
+		if errors.Is(err, transport.ErrUnknown) {
+			return nil // nothing is kept
+		}
+		if err != nil && ctx.Err() == nil {
+			p.cfg.Log.Error("agent not forgotten", zap.String("agent", agent), zap.Error(err))
+			p.note(s, Leaving, err, nil)
+		}
+		return err
+	})
+}
+
+// retry calls f until it succeeds, and reports whether it did before ctx was done.
+func (p *Principal) retry(ctx context.Context, f func() error) bool {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		began := time.Now()
+		if f() == nil {
+			return true
+		}
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (p *Principal) note(s *seat, state State, err error, run *session.Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.status.State, s.status.Err, s.session = state, err, run
+}

@@ -1,0 +1,44 @@
+package principal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// view returns the part of the hub's store that is the agent's, as its session sees it.
+func (p Placement) view(hub backend.Store) backend.Store {
+	return fence{p, backend.NewView(backend.ViewConfig{
+		Store: hub,
+		Scope: backend.Scope{Namespace: p.Namespace()},
+		Out: func(o resource.Object) (resource.Object, bool) {
+			k, ok := p.Out(o.Key)
+			o.Key, o.Parts = k, p.Down(o.Key.Kind, o.Parts)
+			return o, ok
+		},
+		In: func(o resource.Object) resource.Object {
+			o.Parts = p.Up(o.Key.Kind, o.Parts)
+			return o
+		},
+		Key: func(k resource.Key) resource.Key {
+			k, _ = p.In(k) // the fence lets no other through
+			return k
+		},
+	})}
+}
+
+// A fence keeps an agent from writing objects under keys that are not its own.
+type fence struct {
+	place Placement
+	backend.Store
+}
+
+// Write implements backend.Store.
+func (f fence) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
+	if _, ok := f.place.In(want.Key); !ok {
+		return resource.Object{}, fmt.Errorf("principal: %s is not for agent %s to name: %w", want.Key, f.place.Agent, backend.ErrRefused)
+	}
+	return f.Store.Write(ctx, want)
+}
