@@ -33,7 +33,8 @@ func (c *Cluster) apiServerArgs() []string {
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.ports[APIServer]),
-		"--endpoint-reconciler-type=none", // an endpoint must not be on loopback
+		"--endpoint-reconciler-type=none",              // an endpoint must not be on loopback
+		"--shutdown-watch-termination-grace-period=1s", // or open watches hold up its end for a minute
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--cert-dir=" + c.dir,
 		"--tls-cert-file=" + c.file("server.crt"),

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,5 +203,5 @@ func lastLines(text string, n int) string {
 
 // read returns a file that came with a component.
 func (b *Binaries) read(component, name string) ([]byte, error) {
-	return fs.ReadFile(os.DirFS(b.dirs[component]), name)
+	return os.ReadFile(filepath.Join(b.dirs[component], name))
 }

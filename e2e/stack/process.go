@@ -228,7 +228,7 @@ func (p *Process) spawn() (*run, error) {
 		return nil, err
 	}
 	cmd := exec.Command(p.cfg.Path, p.cfg.Args...)
-	cmd.Env = p.cfg.Env
+	cmd.Env = append([]string{}, p.cfg.Env...) // nil would mean our own
 	cmd.Dir = p.cfg.Dir
 	cmd.Stdout = log
 	cmd.Stderr = log

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/e2e/stack/stacktest"
 )
 
 // shell returns a process that runs a script, and is ready once the script has
@@ -91,7 +92,7 @@ func TestKillEndsWhatTheProcessHasStarted(t *testing.T) {
 	require.NoError(t, p.Start(within(t, 10*time.Second)))
 	p.Kill()
 	require.False(t, p.Running())
-	eventually(t, gone(pidIn(t, filepath.Join(dir, "child"))))
+	stacktest.Eventually(t, gone(pidIn(t, filepath.Join(dir, "child"))))
 }
 
 func TestPausedProcessStops(t *testing.T) {
@@ -115,7 +116,7 @@ func TestChildrenDieWithTheirParent(t *testing.T) {
 	parent := exec.Command(os.Args[0], "-test.run=^TestChildrenDieWithTheirParent$")
 	parent.Env = append(os.Environ(), variable+"="+file)
 	require.NoError(t, parent.Start())
-	eventually(t, func(context.Context) error {
+	stacktest.Eventually(t, func(context.Context) error {
 		content, err := os.ReadFile(file)
 		if err == nil && len(content) == 0 {
 			return fs.ErrNotExist
@@ -126,7 +127,15 @@ func TestChildrenDieWithTheirParent(t *testing.T) {
 	require.NoError(t, syscall.Kill(child, 0), "the child runs")
 	require.NoError(t, parent.Process.Kill())
 	require.Error(t, parent.Wait())
-	eventually(t, gone(child))
+	stacktest.Eventually(t, gone(child))
+}
+
+// within returns a context for one step of a test.
+func within(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func pidIn(t *testing.T, file string) int {
