@@ -1,0 +1,59 @@
+package natslink
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// layout is the version of what is in a store directory. A program refuses one that a
+// newer program has written.
+const layout = 1
+
+const layoutFile = "VERSION"
+
+// prepareDir makes sure that dir can be written to and is of a layout that is
+// understood. If not it returns ErrStore, and has changed nothing.
+func prepareDir(dir string) error {
+	fail := func(err error) error {
+		return fmt.Errorf("natslink: store directory %s: %w: %w", dir, transport.ErrStore, err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fail(err)
+	}
+	file := filepath.Join(dir, layoutFile)
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.WriteFile(file, []byte(strconv.Itoa(layout)+"\n"), 0o600); err != nil {
+			return fail(err)
+		}
+		return nil
+	case err != nil:
+		return fail(err)
+	}
+	found, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fail(fmt.Errorf("%s does not hold a version: %.20q", layoutFile, text))
+	}
+	if found > layout {
+		return fail(fmt.Errorf("it has layout %d, and this program knows up to %d", found, layout))
+	}
+	return probe(dir)
+}
+
+// probe makes sure that files can be made in dir, which would fail later otherwise, and
+// with a message that says less.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".probe-*")
+	if err != nil {
+		return fmt.Errorf("natslink: store directory %s: %w: %w", dir, transport.ErrStore, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}

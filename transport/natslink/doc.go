@@ -1,0 +1,61 @@
+// Package natslink carries a Link over NATS JetStream. The principal and every agent run
+// a NATS server in their own process; the agent's joins the principal's as a leaf node,
+// by a connection that the agent opens.
+//
+// # Streams
+//
+// Each direction is a log on the writer's server and a copy of it on the reader's:
+//
+//	principal                         agent a
+//	DOWN_a   fabric.a.down.>   --->   IN_a
+//	UP_a                       <---   OUT_a   fabric.a.up.>
+//
+// All four keep the last message of each subject and nothing else; a subject is a key,
+// encoded. A message is a CloudEvent in binary mode. A stream's metadata name its epoch,
+// so that one that was made anew is known from the one before. In a copy each message
+// says its place in the log.
+//
+// # Following a log
+//
+// The reader of a copy asks the writer of the log: I have this much of that epoch, what
+// follows? The writer answers at once if there is something, and otherwise when there is,
+// or after a heartbeat. The reader stores what it gets in the order of the log, each
+// message on the condition that the one before is the last in the copy, and asks again. So
+// a copy is a prefix of its log but for what has been replaced since, however often
+// anything is cut, restarted or lost, and says itself how long a prefix. An ask is also
+// the sign of life, and the whole protocol between the two processes: no part of the
+// JetStream API crosses the link.
+//
+// It is not done by JetStream's own durable sources, which lose messages. The response to
+// the consumer reset with which a source begins says what the consumer has delivered
+// (server/stream.go, trySetupSourceConsumer: si.sseq = Delivered.Stream). If there is
+// interest in the delivery subject while the reset is handled, as there is when a source
+// that was set up before its leaf connected probes for it, then the consumer delivers
+// between the reset and the response; the source, not yet subscribed, takes these for
+// received, skips them when they come again and acks them. The first messages of a leaf
+// are gone while the source shows no lag and no error. No setting closes it, a repair
+// would have to compare all rows, and the sources also turn JetStream off for the
+// whole server when the disk is full.
+//
+// # Reading
+//
+// A process reads its whole copy at start, by batches of direct gets, and then what it
+// stores itself. Nothing is remembered of what the process before has read: the copy is
+// compacted, so reading it costs what its objects cost, and a reader whose knowledge
+// begins empty needs all of it. So Ack does nothing, and what is not acked comes again to
+// the next process, as does what is. No stream has a consumer, which would have to be
+// watched, and would each take 10 ms to stop.
+//
+// # Isolation
+//
+// On the principal's server every agent has an account of its own, without imports and
+// exports. In it are the agent's leaf connection, which may use four subjects, and one
+// connection of the principal's process. JetStream is in another account. So an agent
+// can say nothing to anyone but the principal, and no subject, reply subjects included,
+// that it makes up reaches another's. On the agent's server the connection to the
+// principal is likewise in an account without JetStream.
+//
+// Whose a message is follows from the connection that it was asked on, never from what it
+// says: the reader puts together subject and headers itself. What is no message is
+// dropped, counted and logged.
+package natslink

@@ -1,0 +1,123 @@
+package natslink
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+)
+
+// maxHold bounds how long a peer can have its ask held.
+const maxHold = time.Minute
+
+// A feed answers the peer, who keeps a copy of the log, what it lacks. It answers one
+// ask at a time: the reader has only one open, and a newer one replaces it.
+type feed struct {
+	log   *stream
+	hello hello
+	peer  *peer
+	zap   *zap.Logger
+	asks  chan asked    // holds the newest
+	more  chan struct{} // holds one element once the log has grown or was lost
+}
+
+// An asked is an ask that waits for its answer.
+type asked struct {
+	ask
+	reply *nats.Msg
+}
+
+func newFeed(log *stream, h hello, p *peer, z *zap.Logger) *feed {
+	return &feed{log: log, hello: h, peer: p, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
+}
+
+// take takes in an ask. It is called by one goroutine, that of the subscription.
+func (f *feed) take(m *nats.Msg) {
+	a, err := unmarshalAsk(m.Data)
+	if err != nil {
+		f.zap.Debug("refused what the peer asks", zap.Error(err))
+		return
+	}
+	f.peer.says(a.Hello, time.Now())
+	for {
+		select {
+		case f.asks <- asked{a, m}:
+			return
+		default:
+		}
+		select {
+		case <-f.asks:
+		default:
+		}
+	}
+}
+
+// grown notes that the log has changed.
+func (f *feed) grown() {
+	signal(f.more)
+}
+
+// run answers until ctx is done, and then says goodbye.
+func (f *feed) run(ctx context.Context) {
+	var open *asked
+	hold := time.NewTimer(maxHold)
+	defer hold.Stop()
+	for {
+		select {
+		case a := <-f.asks:
+			open = &a
+			hold.Reset(min(time.Duration(a.Hold)*time.Millisecond, maxHold))
+		case <-f.more:
+		case <-hold.C:
+			if open != nil {
+				f.answer(open, answer{Hello: f.hello, Upto: open.Have})
+				open = nil
+			}
+		case <-ctx.Done():
+			if open != nil {
+				f.answer(open, answer{Hello: f.hello, Upto: open.Have, Bye: true})
+			}
+			return
+		}
+		if open != nil && f.serve(ctx, open) {
+			open = nil
+		}
+	}
+}
+
+// serve answers a if there is something that it lacks, and reports whether it has.
+func (f *feed) serve(ctx context.Context, a *asked) bool {
+	end := f.log.end()
+	have := a.Have
+	if have.Epoch != end.Epoch || have.Seq > end.Seq {
+		have = position{Epoch: end.Epoch} // of another log, or of one that was set back
+	}
+	if a.Have == end {
+		return false
+	}
+	b, err := f.log.read(ctx, have.Seq+1)
+	if err != nil {
+		if ctx.Err() == nil {
+			f.zap.Warn("cannot read the log", zap.Error(err))
+		}
+		return false
+	}
+	upto := end.Seq
+	if n := len(b.rows); n > 0 && (b.more || b.rows[n-1].seq > upto) {
+		upto = b.rows[n-1].seq
+	}
+	f.log.advance(end.Epoch, upto) // what is not acked yet is read already
+	f.answer(a, answer{Hello: f.hello, Upto: position{end.Epoch, upto}, rows: b.rows})
+	return true
+}
+
+func (f *feed) answer(a *asked, with answer) {
+	data, err := with.marshal()
+	if err == nil {
+		err = a.reply.Respond(data)
+	}
+	if err != nil {
+		f.zap.Debug("cannot answer the peer", zap.Error(err))
+	}
+}

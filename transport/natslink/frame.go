@@ -1,0 +1,178 @@
+package natslink
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// A hello is what each side says of itself in everything it says.
+type hello struct {
+	Link    string `json:"link"` // random, another one each time that a Link is opened
+	Process string `json:"process"`
+	Version string `json:"version,omitempty"`
+	Oldest  int    `json:"oldest,omitempty"`
+	Newest  int    `json:"newest,omitempty"`
+}
+
+func (h hello) presence() transport.Presence {
+	return transport.Presence{Process: h.Process, Version: h.Version, Oldest: h.Oldest, Newest: h.Newest}
+}
+
+// A position is a place in a log: everything up to Seq in the log named Epoch.
+type position struct {
+	Epoch string `json:"epoch,omitempty"`
+	Seq   uint64 `json:"seq,omitempty"`
+}
+
+// An ask is what the reader of a copy says to the writer of the log: I have this much,
+// give me what follows. It is answered as soon as there is more, or after Hold.
+type ask struct {
+	Hello hello    `json:"hello"`
+	Have  position `json:"have"`
+	Hold  int64    `json:"hold"` // milliseconds
+}
+
+// An answer carries the rows that follow. Once the reader has stored them it has all up
+// to Upto, which is never less than what it had, unless Epoch is another.
+type answer struct {
+	Hello hello    `json:"hello"`
+	Upto  position `json:"upto"`
+	Bye   bool     `json:"bye,omitempty"` // the process is about to end
+	rows  []row
+}
+
+// A row is a message as it is stored: in a log, or in a copy of it.
+type row struct {
+	seq    uint64 // its place in the stream that it was read from
+	tail   string // of its subject: the key, encoded
+	header nats.Header
+	data   []byte
+}
+
+// size is about what r takes in an answer.
+func (r row) size() int {
+	n := len(r.tail) + len(r.data) + 16
+	for k, values := range r.header {
+		for _, v := range values {
+			n += len(k) + len(v) + 4
+		}
+	}
+	return n
+}
+
+// maxAsk bounds an ask. It is JSON of a few short texts.
+const maxAsk = 4 << 10
+
+func (a ask) marshal() ([]byte, error) { return json.Marshal(a) }
+
+func unmarshalAsk(data []byte) (ask, error) {
+	var a ask
+	if len(data) > maxAsk {
+		return a, fmt.Errorf("ask of %d bytes", len(data))
+	}
+	if err := json.Unmarshal(data, &a); err != nil {
+		return a, fmt.Errorf("ask: %w", err)
+	}
+	if a.Hello.Link == "" || a.Hold < 0 {
+		return a, errors.New("ask: nameless, or with negative hold")
+	}
+	return a, nil
+}
+
+// marshal returns a as a frame: its head in JSON, then its rows, every text preceded by
+// its length.
+func (a answer) marshal() ([]byte, error) {
+	head, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	size := len(head) + 16
+	for _, r := range a.rows {
+		size += r.size()
+	}
+	b := appendText(make([]byte, 0, size), string(head))
+	for _, r := range a.rows {
+		b = binary.AppendUvarint(b, r.seq)
+		b = appendText(b, r.tail)
+		b = binary.AppendUvarint(b, uint64(len(r.header)))
+		for k, values := range r.header {
+			b = appendText(b, k)
+			b = appendText(b, values[0])
+		}
+		b = appendText(b, string(r.data))
+	}
+	return b, nil
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// unmarshalAnswer reads a frame from a peer that may be hostile. Rows ascend, and none is
+// beyond Upto.
+func unmarshalAnswer(data []byte) (answer, error) {
+	var a answer
+	f := frame{rest: data}
+	if err := json.Unmarshal(f.text(), &a); err != nil {
+		return answer{}, fmt.Errorf("answer: %w", err)
+	}
+	if a.Hello.Link == "" {
+		return answer{}, errors.New("answer: nameless")
+	}
+	var last uint64
+	for len(f.rest) > 0 && !f.bad {
+		r := f.row()
+		if r.seq <= last || r.seq > a.Upto.Seq {
+			return answer{}, fmt.Errorf("answer: row %d after %d and up to %d", r.seq, last, a.Upto.Seq)
+		}
+		last = r.seq
+		a.rows = append(a.rows, r)
+	}
+	if f.bad {
+		return answer{}, errors.New("answer: frame is cut off")
+	}
+	return a, nil
+}
+
+// A frame is the rest of one that is being read. Once bad, it stays so.
+type frame struct {
+	rest []byte
+	bad  bool
+}
+
+func (f *frame) number() uint64 {
+	n, size := binary.Uvarint(f.rest)
+	if size <= 0 {
+		f.bad, f.rest = true, nil
+		return 0
+	}
+	f.rest = f.rest[size:]
+	return n
+}
+
+func (f *frame) text() []byte {
+	n := f.number()
+	if n > uint64(len(f.rest)) {
+		f.bad, f.rest = true, nil
+		return nil
+	}
+	text := f.rest[:n:n]
+	f.rest = f.rest[n:]
+	return text
+}
+
+func (f *frame) row() row {
+	r := row{seq: f.number(), tail: string(f.text()), header: nats.Header{}}
+	for n := f.number(); n > 0 && !f.bad; n-- {
+		k := string(f.text())
+		r.header[k] = []string{string(f.text())}
+	}
+	r.data = f.text()
+	return r
+}

@@ -1,0 +1,294 @@
+package natslink
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+)
+
+// A HubConfig configures the principal's end.
+type HubConfig struct {
+	Common
+	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
+	Listen string
+	// TLS is what agents are met with. It must demand and verify their certificates.
+	TLS *tls.Config
+	// Authenticate returns the name of the agent that has opened a connection.
+	Authenticate func(tls.ConnectionState) (agent string, err error)
+}
+
+// A Hub is the principal's end: a NATS server in this process, with a pair of streams
+// and an account for each agent. It implements transport.Hub.
+type Hub struct {
+	config HubConfig
+	node   *node
+	guard  *guard
+	ready  chan struct{} // closed once Run serves
+	ended  chan struct{} // closed once Run has returned
+
+	store *nats.Conn // set before ready
+	js    jetstream.JetStream
+
+	mu    sync.Mutex
+	links map[string]*link // that are open; nil while one is being opened or forgotten
+}
+
+// NewHub returns a Hub. Nothing happens before Run.
+func NewHub(c HubConfig) (*Hub, error) {
+	fail := func(err error) (*Hub, error) { return nil, fmt.Errorf("natslink: hub: %w", err) }
+	common, err := c.check()
+	if err != nil {
+		return fail(err)
+	}
+	c.Common = common
+	if err := checkTLS(c.TLS, true); err != nil {
+		return fail(err)
+	}
+	if c.Authenticate == nil {
+		return fail(errors.New("no authentication"))
+	}
+	host, port, err := splitAddress(c.Listen)
+	if err != nil {
+		return fail(err)
+	}
+	o := c.serverOptions("principal", "hub")
+	o.LeafNode = server.LeafNodeOpts{
+		Host: host, Port: port, TLSConfig: c.TLS, TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
+		NoAdvertise: true, IsolateLeafnodeInterest: true,
+		Compression: server.CompressionOpts{Mode: server.CompressionOff},
+	}
+	return &Hub{
+		config: c,
+		node:   newNode(o, "HUB", c.Logger),
+		guard:  newGuard(c.Authenticate, c.Logger),
+		ready:  make(chan struct{}), ended: make(chan struct{}),
+		links: map[string]*link{},
+	}, nil
+}
+
+// Run serves agents until ctx is done. It may be called once.
+func (h *Hub) Run(ctx context.Context) error {
+	defer close(h.ended)
+	if err := prepareDir(h.config.StoreDir); err != nil {
+		return err
+	}
+	for _, address := range []string{h.config.Listen, h.config.MonitorListen} {
+		if address != "" {
+			if err := free(address); err != nil {
+				return err
+			}
+		}
+	}
+	if err := h.node.start(h.guard.admit); err != nil {
+		return err
+	}
+	defer h.node.stop()
+	var err error
+	if h.store, err = h.node.connect(storeUser, "_INBOX_store"); err != nil {
+		return err
+	}
+	defer h.store.Close()
+	if h.js, err = jetstream.New(h.store); err != nil {
+		return fmt.Errorf("natslink: hub: %w", err)
+	}
+	close(h.ready)
+	defer h.closeLinks()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-h.node.fatal:
+		return err
+	}
+}
+
+func (h *Hub) closeLinks() {
+	h.mu.Lock()
+	var open []*link
+	for _, l := range h.links {
+		if l != nil {
+			open = append(open, l)
+		}
+	}
+	h.mu.Unlock()
+	var all sync.WaitGroup
+	for _, l := range open {
+		all.Go(func() { _ = l.Close() }) // it never fails
+	}
+	all.Wait()
+}
+
+// wait waits until Run serves.
+func (h *Hub) wait(ctx context.Context) error {
+	select {
+	case <-h.ended:
+		return transport.ErrClosed
+	default:
+	}
+	select {
+	case <-h.ready:
+		return nil
+	case <-h.ended:
+		return transport.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Addr waits until Run serves, and returns the address that agents connect to.
+func (h *Hub) Addr(ctx context.Context) (string, error) {
+	if err := h.wait(ctx); err != nil {
+		return "", err
+	}
+	v, err := h.node.current().Varz(nil)
+	if err != nil {
+		return "", fmt.Errorf("natslink: hub: %w", err)
+	}
+	return net.JoinHostPort(v.LeafNode.Host, strconv.Itoa(v.LeafNode.Port)), nil
+}
+
+// MonitorAddr waits until Run serves, and returns the address of the server's monitoring,
+// "" if there is none.
+func (h *Hub) MonitorAddr(ctx context.Context) (string, error) {
+	if err := h.wait(ctx); err != nil {
+		return "", err
+	}
+	return h.node.monitorAddr(), nil
+}
+
+// Link opens the Link to an agent.
+func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
+	if err := identity.CheckName(agent); err != nil {
+		return nil, fmt.Errorf("natslink: link to %.80q: %w: %w", agent, transport.ErrUnknown, err)
+	}
+	if err := h.wait(ctx); err != nil {
+		return nil, err
+	}
+	if err := h.claim(agent); err != nil {
+		return nil, err
+	}
+	l, err := h.open(ctx, agent)
+	if err != nil {
+		h.release(agent)
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.links[agent] = l
+	return l, nil
+}
+
+// claim makes sure that nothing else is done with the Link to an agent until release.
+func (h *Hub) claim(agent string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, open := h.links[agent]; open {
+		return fmt.Errorf("natslink: the link to %s is open already", agent)
+	}
+	h.links[agent] = nil
+	return nil
+}
+
+func (h *Hub) release(agent string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.links, agent)
+}
+
+func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
+	n := names{agent}
+	log, err := newStream(ctx, h.js, h.config.stream(n.downLog(), n.down()))
+	if err != nil {
+		return nil, err
+	}
+	kept, err := newStream(ctx, h.js, h.config.stream(n.upCopy(), n.up()))
+	if err != nil {
+		return nil, err
+	}
+	account, _ := h.node.current().LookupOrRegisterAccount(accountOf(agent))
+	h.node.admit(wireUser(agent), account.Name)
+	wire, err := h.node.connect(wireUser(agent), n.hubInbox())
+	if err != nil {
+		return nil, err
+	}
+	l, err := openLink(linkConfig{
+		peer: agent, js: h.js, wire: wire, log: log, copy: kept,
+		answers: n.askDown(), asks: n.askUp(),
+		session: func() uint64 {
+			if !h.node.interest(account.Name, n.askUp()) {
+				return 0
+			}
+			return h.guard.session(agent)
+		},
+		presence: h.config.Presence, heartbeat: h.config.Heartbeat,
+		zap:    h.config.Logger.With(zap.String("agent", agent)),
+		closed: func() { h.release(agent) },
+	})
+	if err != nil {
+		wire.Close()
+		return nil, err
+	}
+	h.guard.register(agent, h.user(agent, account))
+	return l, nil
+}
+
+// accountOf returns the name of the account that an agent's connection is in, alone with
+// this process.
+func accountOf(agent string) string { return "AG_" + agent }
+
+// wireUser is the user of this process's connection in that account.
+func wireUser(agent string) string { return "wire." + agent }
+
+// user returns what an agent may do: answer this hub, ask it, and be answered.
+func (h *Hub) user(agent string, account *server.Account) *server.User {
+	n := names{agent}
+	return &server.User{
+		Username: agent, Account: account,
+		Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: []string{n.askDown(), n.hubInbox() + ".>"}},
+			Subscribe: &server.SubjectPermission{Allow: []string{n.askUp(), n.agentInbox() + ".>"}},
+		},
+	}
+}
+
+// Forget cuts an agent off and removes its streams.
+func (h *Hub) Forget(ctx context.Context, agent string) error {
+	if err := h.wait(ctx); err != nil {
+		return err
+	}
+	if err := h.claim(agent); err != nil {
+		return fmt.Errorf("natslink: forget %.80q: %w", agent, err)
+	}
+	defer h.release(agent)
+	known := h.guard.remove(agent)
+	h.node.dismiss(wireUser(agent))
+	if err := h.node.kick(accountOf(agent)); err != nil {
+		return fmt.Errorf("natslink: forget %s: %w", agent, err)
+	}
+	n := names{agent}
+	for _, stream := range []string{n.downLog(), n.upCopy()} {
+		err := h.js.DeleteStream(ctx, stream)
+		switch {
+		case err == nil:
+			known = true
+		case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrInvalidStreamName):
+		default:
+			return fmt.Errorf("natslink: forget %s: delete stream %s: %w", agent, stream, err)
+		}
+	}
+	if !known {
+		return fmt.Errorf("natslink: forget %.80q: %w", agent, transport.ErrUnknown)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package natslink
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+)
+
+// Time that connecting to the hub may take, and the pause between attempts, to which the
+// server adds a random time of up to as much.
+const (
+	dialTimeout   = 3 * time.Second
+	tlsTimeout    = 3 * time.Second
+	reconnectWait = time.Second
+)
+
+// linkAccount is the account that the connection to the hub is in. There is no JetStream
+// in it, so the hub cannot reach the store.
+const linkAccount = "LINK"
+
+// A LeafConfig configures an agent's end.
+type LeafConfig struct {
+	Common
+	// Agent is the agent's name. The hub must find the same in the certificate.
+	Agent string
+	// Connect is the host:port of the principal.
+	Connect string
+	// TLS is what the principal is met with. It must hold the agent's certificate.
+	TLS *tls.Config
+}
+
+// A Leaf is an agent's end: a NATS server in this process, which joins the principal's as
+// a leaf node and keeps on its own disk what is said in both directions. It implements
+// transport.Dialer.
+type Leaf struct {
+	config LeafConfig
+
+	mu   sync.Mutex
+	open *dialed
+}
+
+// A dialed is what belongs to the open Link of a Leaf.
+type dialed struct {
+	node  *node
+	store *nats.Conn
+	link  *link
+}
+
+// NewLeaf returns a Leaf. Nothing happens before Dial.
+func NewLeaf(c LeafConfig) (*Leaf, error) {
+	fail := func(err error) (*Leaf, error) { return nil, fmt.Errorf("natslink: leaf: %w", err) }
+	common, err := c.check()
+	if err != nil {
+		return fail(err)
+	}
+	c.Common = common
+	if err := identity.CheckName(c.Agent); err != nil {
+		return fail(err)
+	}
+	if err := checkTLS(c.TLS, false); err != nil {
+		return fail(err)
+	}
+	if _, _, err := net.SplitHostPort(c.Connect); err != nil {
+		return fail(err)
+	}
+	return &Leaf{config: c}, nil
+}
+
+// Dial starts the server on what its store holds, and opens the Link. Close of the Link
+// stops it.
+func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open != nil {
+		return nil, errors.New("natslink: the link to the principal is open already")
+	}
+	if err := prepareDir(l.config.StoreDir); err != nil {
+		return nil, err
+	}
+	if address := l.config.MonitorListen; address != "" {
+		if err := free(address); err != nil {
+			return nil, err
+		}
+	}
+	d := &dialed{node: newNode(l.config.options(), "STORE", l.config.Logger)}
+	if err := d.node.start(refuseAll); err != nil {
+		return nil, err
+	}
+	if err := l.dial(ctx, d); err != nil {
+		if d.store != nil {
+			d.store.Close()
+		}
+		d.node.stop()
+		return nil, err
+	}
+	l.open = d
+	return d.link, nil
+}
+
+// refuseAll refuses connections from outside. An agent's server listens to none.
+func refuseAll(server.ClientAuthentication) *server.User { return nil }
+
+func (c LeafConfig) options() *server.Options {
+	o := c.serverOptions(c.Agent, c.Agent)
+	o.Accounts = []*server.Account{server.NewAccount(linkAccount)}
+	o.LeafNode = server.LeafNodeOpts{
+		ReconnectInterval: reconnectWait,
+		Remotes: []*server.RemoteLeafOpts{{
+			LocalAccount: linkAccount,
+			URLs:         []*url.URL{{Scheme: "tls", Host: c.Connect}},
+			TLS:          true, TLSConfig: c.TLS, TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
+			DialTimeout: dialTimeout, FirstInfoTimeout: dialTimeout,
+			Compression: server.CompressionOpts{Mode: server.CompressionOff},
+		}},
+	}
+	return o
+}
+
+func (l *Leaf) dial(ctx context.Context, d *dialed) error {
+	var err error
+	if d.store, err = d.node.connect(storeUser, "_INBOX_store"); err != nil {
+		return err
+	}
+	js, err := jetstream.New(d.store)
+	if err != nil {
+		return fmt.Errorf("natslink: leaf: %w", err)
+	}
+	n := names{l.config.Agent}
+	log, err := newStream(ctx, js, l.config.stream(n.upLog(), n.up()))
+	if err != nil {
+		return err
+	}
+	kept, err := newStream(ctx, js, l.config.stream(n.downCopy(), n.down()))
+	if err != nil {
+		return err
+	}
+	d.node.admit(wireUser(l.config.Agent), linkAccount)
+	wire, err := d.node.connect(wireUser(l.config.Agent), n.agentInbox())
+	if err != nil {
+		return err
+	}
+	watch := newWatchdog(l.config, d.node)
+	d.link, err = openLink(linkConfig{
+		peer: "principal", js: js, wire: wire, log: log, copy: kept,
+		answers: n.askUp(), asks: n.askDown(),
+		session: func() uint64 {
+			if !d.node.interest(linkAccount, n.askDown()) {
+				return 0
+			}
+			return d.node.upstream()
+		},
+		presence: l.config.Presence, heartbeat: l.config.Heartbeat,
+		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
+		closed: func() {
+			watch.stop()
+			d.store.Close()
+			d.node.stop()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.open = nil
+		},
+	})
+	if err != nil {
+		wire.Close()
+		return err
+	}
+	watch.start(d.link.with)
+	return nil
+}

@@ -1,0 +1,273 @@
+package natslink
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// tick is how often a Link looks whether there is still a connection.
+const tick = 250 * time.Millisecond
+
+// A linkConfig is what both ends of a Link need, each for its own side.
+type linkConfig struct {
+	peer      string
+	js        jetstream.JetStream // where the streams are
+	wire      *nats.Conn          // what reaches the peer, and nothing else; closed with the Link
+	log, copy *stream
+	answers   string        // subject on which the peer asks for the log
+	asks      string        // subject on which the peer answers what the copy lacks
+	session   func() uint64 // names the connection to the peer; 0 is none
+	presence  transport.Presence
+	heartbeat time.Duration
+	zap       *zap.Logger
+	closed    func() // called once the Link is closed
+}
+
+// A link is either end of a transport.Link.
+type link struct {
+	linkConfig
+	hello   hello
+	mailbox *mailbox
+	with    *peer
+	feed    *feed
+	puller  *puller
+
+	ctx    context.Context // until Close
+	cancel context.CancelFunc
+	parts  sync.WaitGroup
+	close  sync.Once
+}
+
+func openLink(c linkConfig) (*link, error) {
+	l := &link{linkConfig: c, mailbox: newMailbox()}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	p := c.presence
+	l.hello = hello{Link: rand.Text(), Process: p.Process, Version: p.Version, Oldest: p.Oldest, Newest: p.Newest}
+	l.with = newPeer(l.mailbox, 5*c.heartbeat/2)
+	l.feed = newFeed(c.log, l.hello, l.with, c.zap)
+	l.puller = &puller{
+		copy: c.copy, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
+		hold:      c.heartbeat,
+		reachable: func() bool { return c.session() != 0 },
+		interrupt: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
+	}
+	asks, err := c.wire.Subscribe(c.answers, l.feed.take)
+	if err == nil {
+		err = asks.SetPendingLimits(16, -1) // the newest is all that is answered
+	}
+	if err != nil {
+		return nil, fmt.Errorf("natslink: link to %s: %w", c.peer, err)
+	}
+	l.parts.Go(func() { l.feed.run(l.ctx) })
+	l.parts.Go(func() { l.puller.run(l.ctx) })
+	l.parts.Go(func() { l.watch() })
+	return l, nil
+}
+
+// Peer returns the name of the other side.
+func (l *link) Peer() string { return l.peer }
+
+// Log returns what this side's stream holds.
+func (l *link) Log(ctx context.Context) (transport.Log, error) {
+	ctx, done := l.open(ctx)
+	defer done()
+	l.log.remake.RLock()
+	defer l.log.remake.RUnlock()
+	log := transport.Log{Epoch: l.log.end().Epoch, Keeps: true, Rows: map[string]transport.Message{}}
+	err := l.log.each(ctx, 1, func(r row) error {
+		m, err := decode(l.log.prefix, &nats.Msg{Subject: l.log.prefix + r.tail, Header: r.header, Data: r.data})
+		if err != nil {
+			return fmt.Errorf("natslink: log of link to %s: %w", l.peer, err)
+		}
+		delete(log.Rows, m.Key)
+		if m.Tombstone() {
+			return nil
+		}
+		if !strings.HasPrefix(m.Key, "$") {
+			m.Event.DataEncoded = nil
+		}
+		log.Rows[m.Key] = m
+		return nil
+	})
+	if err != nil {
+		return transport.Log{}, l.cause(ctx, err)
+	}
+	return log, nil
+}
+
+// Send puts m into this side's stream.
+func (l *link) Send(ctx context.Context, m transport.Message) error {
+	ctx, done := l.open(ctx)
+	defer done()
+	msg, err := encode(l.log.prefix, m)
+	if err == nil {
+		err = l.append(ctx, msg)
+	}
+	if err != nil {
+		return l.cause(ctx, fmt.Errorf("natslink: send %.80q to %s: %w", m.Key, l.peer, err))
+	}
+	return nil
+}
+
+// append stores m. A log that is found to be gone is made anew first.
+func (l *link) append(ctx context.Context, m *nats.Msg) error {
+	err := l.publish(ctx, m)
+	if !errors.Is(err, jetstream.ErrNoStreamResponse) && !errors.Is(err, nats.ErrNoResponders) {
+		return err
+	}
+	if lost := l.checkLog(ctx); lost {
+		return l.publish(ctx, m)
+	}
+	return err
+}
+
+func (l *link) publish(ctx context.Context, m *nats.Msg) error {
+	l.log.remake.RLock()
+	defer l.log.remake.RUnlock()
+	epoch := l.log.end().Epoch
+	options := append(l.log.ttl(m), jetstream.WithMsgID(l.log.id(l.hello.Link)), jetstream.WithExpectStream(l.log.name))
+	ack, err := l.js.PublishMsg(ctx, m, options...)
+	if err != nil {
+		return storeError(err)
+	}
+	l.log.advance(epoch, ack.Sequence)
+	l.feed.grown()
+	return nil
+}
+
+// checkLog makes the log anew if it was lost, tells the reader, and reports it.
+func (l *link) checkLog(ctx context.Context) bool {
+	lost, err := l.log.check(ctx)
+	if err != nil && ctx.Err() == nil {
+		l.zap.Warn("cannot check the log", zap.Error(err))
+	}
+	if lost {
+		l.zap.Warn("the log was lost and is begun anew")
+		l.mailbox.logLost()
+		l.feed.grown()
+	}
+	return lost
+}
+
+// Receive returns what is next.
+func (l *link) Receive(ctx context.Context) (transport.Delivery, error) {
+	for {
+		switch {
+		case l.ctx.Err() != nil:
+			return transport.Delivery{}, transport.ErrClosed
+		case ctx.Err() != nil:
+			return transport.Delivery{}, context.Cause(ctx)
+		}
+		if d, ok := l.mailbox.news(); ok {
+			return d, nil
+		}
+		select {
+		case d := <-l.mailbox.values:
+			l.mailbox.taken(d)
+			return d, nil
+		case <-l.mailbox.changed:
+		case <-l.ctx.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Close ends what belongs to the Link. What is stored stays.
+func (l *link) Close() error {
+	l.close.Do(func() {
+		l.cancel()
+		l.parts.Wait()
+		// Best effort: the goodbye. A peer that does not get it sees the link go.
+		if err := l.wire.FlushTimeout(time.Second); err != nil {
+			l.zap.Debug("cannot say goodbye", zap.Error(err))
+		}
+		l.wire.Close()
+		l.closed()
+	})
+	return nil
+}
+
+// open returns ctx, done also when the Link is closed.
+func (l *link) open(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.ctx, func() { cancel(transport.ErrClosed) })
+	if l.ctx.Err() != nil {
+		cancel(transport.ErrClosed)
+	}
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// cause returns why ctx is done, if it is, and err if not.
+func (l *link) cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// watch looks whether the connection and the streams are still there.
+func (l *link) watch() {
+	deleted := make(chan *nats.Msg, 16)
+	for _, s := range []*stream{l.log, l.copy} {
+		sub, err := l.js.Conn().ChanSubscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+s.name, deleted)
+		if err != nil {
+			l.zap.Warn("cannot watch the streams", zap.Error(err))
+			continue
+		}
+		defer func() { _ = sub.Unsubscribe() }() // fails only once the connection is closed
+	}
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	streams := time.NewTicker(l.heartbeat)
+	defer streams.Stop()
+	session := l.session()
+	for {
+		select {
+		case now := <-ticks.C:
+			was := session
+			session = l.session()
+			l.with.look(session != 0, now)
+			if session != was {
+				signal(l.puller.interrupt)
+			}
+		case <-deleted:
+			l.checkStreams()
+		case <-streams.C:
+			l.checkStreams()
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// checkStreams makes the log anew if it was lost, and has the puller do so with the copy.
+func (l *link) checkStreams() {
+	l.checkLog(l.ctx)
+	intact, err := l.copy.intact(l.ctx, l.copy.end())
+	if err != nil && l.ctx.Err() == nil {
+		l.zap.Warn("cannot check the copy", zap.Error(err))
+	}
+	if err == nil && !intact {
+		signal(l.puller.recheck)
+		signal(l.puller.interrupt)
+	}
+}
+
+// signal makes c hold an element.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

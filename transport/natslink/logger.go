@@ -1,0 +1,32 @@
+package natslink
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+)
+
+// A serverLogger gives what the NATS server logs to zap. The server's notices are about
+// its own workings, so they are for debugging.
+type serverLogger struct {
+	log   *zap.Logger
+	fatal func(message string) // told what the server cannot go on after
+}
+
+// Noticef logs a notice.
+func (l serverLogger) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
+
+// Warnf logs a warning.
+func (l serverLogger) Warnf(format string, v ...any) { l.log.Warn(fmt.Sprintf(format, v...)) }
+
+// Errorf logs an error.
+func (l serverLogger) Errorf(format string, v ...any) { l.log.Error(fmt.Sprintf(format, v...)) }
+
+// Debugf logs nothing: the server is not asked for it.
+func (l serverLogger) Debugf(string, ...any) {}
+
+// Tracef logs nothing: the server is not asked for it.
+func (l serverLogger) Tracef(string, ...any) {}
+
+// Fatalf hands on the error. It does not end the process, as the server's own would.
+func (l serverLogger) Fatalf(format string, v ...any) { l.fatal(fmt.Sprintf(format, v...)) }

@@ -1,0 +1,204 @@
+package natslink
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+)
+
+// storeUser is the user of the connections to the account that all JetStream of a server
+// is in. No connection from outside is in that account.
+const storeUser = "store"
+
+// stopPatience is how long a server may take to stop. What was acked is on disk anyway.
+const stopPatience = 10 * time.Second
+
+// A node is the NATS server within this process, and the connections to it that this
+// process makes. The server can be made anew, with the same settings and disk.
+type node struct {
+	options *server.Options
+	account string // that all JetStream is in
+	log     *zap.Logger
+	secret  string // what the connections of this process prove themselves with
+	fatal   chan error
+
+	mu     sync.Mutex
+	server *server.Server
+	users  map[string]string // account by user
+}
+
+// newNode returns a node. o lacks what is the same on both ends.
+func newNode(o *server.Options, account string, log *zap.Logger) *node {
+	o.NoSigs = true
+	o.NoLog = true
+	o.DontListen = true
+	o.JetStream = true
+	o.DisableJetStreamBanner = true
+	o.MaxPayload = maxPayload
+	o.MaxControlLine = 16 << 10 // keys of 1 KiB, escaped
+	o.MaxPingsOut = 2
+	o.JetStreamLimits.DefaultMaxConsumers = -1
+	if o.JetStreamMaxStore == 0 {
+		o.JetStreamMaxStore = 1 << 50 // the streams have limits of their own
+	}
+	return &node{
+		options: o, account: account, log: log, secret: rand.Text(), fatal: make(chan error, 1),
+		users: map[string]string{storeUser: account},
+	}
+}
+
+// start starts the server. authenticate decides on connections from outside.
+func (n *node) start(authenticate func(server.ClientAuthentication) *server.User) error {
+	o := n.options.Clone()
+	o.CustomClientAuthentication = doorman{n, authenticate}
+	s, err := server.NewServer(o)
+	if err != nil {
+		return fmt.Errorf("natslink: make server: %w", err)
+	}
+	s.SetLoggerV2(serverLogger{n.log, n.fail}, false, false, false)
+	n.mu.Lock()
+	n.server = s
+	n.mu.Unlock()
+	s.Start()
+	if err := n.ready(s); err != nil {
+		n.stop()
+		return err
+	}
+	return nil
+}
+
+func (n *node) ready(s *server.Server) error {
+	if !s.ReadyForConnections(stopPatience) {
+		return errors.Join(errors.New("natslink: start server: it does not get ready"), n.failure())
+	}
+	account, _ := s.LookupOrRegisterAccount(n.account)
+	unlimited := map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}
+	if err := account.EnableJetStream(unlimited, nil); err != nil {
+		return fmt.Errorf("natslink: start server: open the store: %w", err)
+	}
+	return n.failure()
+}
+
+// fail notes why the server cannot go on.
+func (n *node) fail(message string) {
+	select {
+	case n.fatal <- errors.New("natslink: server: " + message):
+	default:
+	}
+}
+
+func (n *node) failure() error {
+	select {
+	case err := <-n.fatal:
+		return err
+	default:
+		return nil
+	}
+}
+
+// stop stops the server, and waits for it for a bounded time.
+func (n *node) stop() {
+	s := n.current()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Shutdown()
+		s.WaitForShutdown()
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
+	defer cancel()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		n.log.Warn("NATS server does not stop in time")
+	}
+}
+
+func (n *node) current() *server.Server {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.server
+}
+
+// InProcessConn returns a connection to the server that runs now.
+func (n *node) InProcessConn() (net.Conn, error) { return n.current().InProcessConn() }
+
+// admit lets this process connect as user of an account.
+func (n *node) admit(user, account string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.users[user] = account
+}
+
+func (n *node) dismiss(user string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.users, user)
+}
+
+// connect connects this process as user, and again whenever the server is made anew.
+func (n *node) connect(user, inbox string) (*nats.Conn, error) {
+	nc, err := nats.Connect("",
+		nats.InProcessServer(n),
+		nats.UserInfo(user, n.secret),
+		nats.CustomInboxPrefix(inbox),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond),
+		nats.ReconnectBufSize(-1), // what cannot be said now is an error, not said later
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			n.log.Warn("NATS connection within the process", zap.String("user", user), zap.Error(err))
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("natslink: connect %s: %w", user, err)
+	}
+	return nc, nil
+}
+
+// interest reports whether somebody, here or behind the link, listens to subject in
+// account.
+func (n *node) interest(account, subject string) bool {
+	a, err := n.current().LookupAccount(account)
+	return err == nil && a.SubscriptionInterest(subject)
+}
+
+// A doorman decides who may connect.
+type doorman struct {
+	*node
+	outside func(server.ClientAuthentication) *server.User
+}
+
+// Check admits the connections of this process by their secret, and lets others be
+// decided on by their certificate.
+func (d doorman) Check(c server.ClientAuthentication) bool {
+	if c.Kind() != server.CLIENT {
+		user := d.outside(c)
+		if user != nil {
+			c.RegisterUser(user)
+		}
+		return user != nil
+	}
+	o := c.GetOpts()
+	if subtle.ConstantTimeCompare([]byte(o.Password), []byte(d.secret)) != 1 {
+		return false
+	}
+	d.mu.Lock()
+	account, known := d.users[o.Username]
+	s := d.server
+	d.mu.Unlock()
+	if !known {
+		return false
+	}
+	a, _ := s.LookupOrRegisterAccount(account)
+	c.RegisterUser(&server.User{Username: o.Username, Account: a})
+	return true
+}

@@ -1,0 +1,58 @@
+package natslink
+
+import (
+	"fmt"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// serverOptions returns the options of a server that are the same on both ends.
+func (c Common) serverOptions(name, domain string) *server.Options {
+	o := &server.Options{
+		ServerName:        name,
+		JetStreamDomain:   domain,
+		StoreDir:          c.StoreDir,
+		JetStreamMaxStore: c.MaxStore,
+		SyncAlways:        c.SyncAlways,
+		PingInterval:      c.Heartbeat,
+	}
+	if c.MonitorListen != "" {
+		// The address was checked.
+		o.HTTPHost, o.HTTPPort, _ = splitAddress(c.MonitorListen)
+	}
+	return o
+}
+
+func (c Common) stream(name, prefix string) streamConfig {
+	return streamConfig{name: name, prefix: prefix, maxBytes: c.Quota, age: c.Age}
+}
+
+// monitorAddr returns the address of the server's monitoring, "" if there is none.
+func (n *node) monitorAddr() string {
+	if a := n.current().MonitorAddr(); a != nil {
+		return a.String()
+	}
+	return ""
+}
+
+// upstream returns the number of the connection to the hub, 0 if there is none.
+func (n *node) upstream() uint64 {
+	z, err := n.current().Leafz(nil)
+	if err != nil || len(z.Leafs) == 0 {
+		return 0
+	}
+	return z.Leafs[0].ID
+}
+
+// kick closes the connections of an account from outside.
+func (n *node) kick(account string) error {
+	z, err := n.current().Leafz(&server.LeafzOptions{Account: account})
+	if err != nil {
+		return fmt.Errorf("list connections: %w", err)
+	}
+	for _, leaf := range z.Leafs {
+		// It fails only for one that is gone by now.
+		_ = n.current().DisconnectClientByID(leaf.ID)
+	}
+	return nil
+}

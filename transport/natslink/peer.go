@@ -1,0 +1,84 @@
+package natslink
+
+import (
+	"sync"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// settle is how long a peer that has just been heard is believed in, although the link
+// seems to be gone: subscriptions take a moment to cross it.
+const settle = time.Second
+
+// A peer is what one end knows of the process on the other. It is there from when it is
+// heard until the link is gone, or until it has been silent for too long.
+type peer struct {
+	mailbox *mailbox
+	silence time.Duration
+	heard   chan struct{} // holds one element after each word from the peer
+
+	mu    sync.Mutex
+	now   *transport.Presence
+	link  string    // its end of the link
+	left  string    // the end that was said to be closed last
+	since time.Time // when the process was first heard
+	last  time.Time // when it was heard last
+}
+
+func newPeer(m *mailbox, silence time.Duration) *peer {
+	return &peer{mailbox: m, silence: silence, heard: make(chan struct{}, 1)}
+}
+
+// says takes in that the process of h has said something.
+func (p *peer) says(h hello, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h.Link == p.left {
+		return // sent before it left
+	}
+	p.last = at
+	if p.now == nil || p.link != h.Link {
+		presence := h.presence()
+		p.now, p.link, p.since = &presence, h.Link, at
+		p.mailbox.there(p.now)
+	}
+	signal(p.heard)
+}
+
+// leaves takes in that the process of h is about to end.
+func (p *peer) leaves(h hello) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = h.Link
+	if p.now != nil && p.link == h.Link {
+		p.gone()
+	}
+}
+
+// look takes in whether there is a link, and notices silence.
+func (p *peer) look(linked bool, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	silent := at.Sub(p.last)
+	if p.now != nil && (silent > p.silence || (!linked && silent > settle)) {
+		p.gone()
+	}
+}
+
+// gone is called with the lock held.
+func (p *peer) gone() {
+	p.now = nil
+	p.mailbox.there(nil)
+}
+
+// state returns since when the process has been there, zero if it is not, and when it
+// was heard last.
+func (p *peer) state() (since, last time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now != nil {
+		since = p.since
+	}
+	return since, p.last
+}

@@ -1,0 +1,296 @@
+package natslink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// maxBackoff bounds the pause after an attempt that has failed for other reasons than
+// that the peer is away.
+const maxBackoff = 5 * time.Second
+
+// A puller keeps the copy of the peer's log: it asks for what follows, stores it, and
+// hands it on. The messages themselves say how far the copy is, so that it is neither
+// ahead of nor behind what it says, whatever is lost.
+//
+// It is owned by one goroutine, but for what is marked as shared.
+type puller struct {
+	copy    *stream
+	ask     string // the subject that the peer answers on
+	wire    *nats.Conn
+	hello   hello
+	peer    *peer
+	mailbox *mailbox
+	zap     *zap.Logger
+	hold    time.Duration
+
+	reachable func() bool
+
+	have position // in the peer's log
+	base uint64   // what is added to a place in the copy, to grow across lost copies
+	at   uint64   // the last place given
+
+	interrupt chan struct{} // shared: holds one element when the open ask is of no use
+	recheck   chan struct{} // shared: holds one element when the copy was lost
+	dropped   atomic.Uint64 // shared: messages that were none
+	behind    atomic.Uint64 // shared: messages of the last answer that have not been stored
+}
+
+// run gives what the copy holds, then Replayed, and keeps the copy until ctx is done.
+func (p *puller) run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		err := p.replay(ctx)
+		if err == nil {
+			break
+		}
+		p.pause(ctx, failures, "cannot read the copy", err)
+	}
+	p.give(ctx, transport.Delivery{Event: transport.Replayed, Ack: func() {}})
+	for failures := 0; ctx.Err() == nil; {
+		if err := p.step(ctx); err != nil {
+			p.pause(ctx, failures, "cannot follow the peer's log", err)
+			failures++
+			continue
+		}
+		failures = 0
+	}
+}
+
+// pause waits after a failure, longer each time and for a random part of it, or until
+// the peer says something.
+func (p *puller) pause(ctx context.Context, failures int, what string, err error) {
+	limit := min(maxBackoff, 100*time.Millisecond<<min(failures, 10))
+	var heard <-chan struct{}
+	switch {
+	case errors.Is(err, errAway): // one that is heard can be asked
+		limit, heard = 200*time.Millisecond, p.peer.heard
+	case ctx.Err() == nil:
+		p.zap.Warn(what, zap.Error(err), zap.Int("failures", failures+1))
+	}
+	t := time.NewTimer(limit/2 + rand.N(limit/2))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-heard:
+	case <-ctx.Done():
+	}
+}
+
+// replay gives what the copy holds and was not given yet, and learns how far it is.
+func (p *puller) replay(ctx context.Context) error {
+	end := p.copy.end().Seq
+	from := p.at - p.base + 1
+	p.have = position{}
+	return p.copy.each(ctx, max(1, min(from, end)), func(r row) error {
+		p.have = positionOf(r)
+		if r.seq < from {
+			return nil
+		}
+		m, err := p.decode(r)
+		if err != nil {
+			p.drop(r, err)
+			return nil
+		}
+		return p.value(ctx, m, r.seq)
+	})
+}
+
+// positionOf returns the place in the peer's log of a row of the copy.
+func positionOf(r row) position {
+	seq, err := strconv.ParseUint(r.header.Get(seqHeader), 10, 64)
+	if err != nil {
+		return position{} // not ours: begin again
+	}
+	return position{r.header.Get(epochHeader), seq}
+}
+
+func (p *puller) decode(r row) (transport.Message, error) {
+	return decode(p.copy.prefix, &nats.Msg{Subject: p.copy.prefix + r.tail, Header: r.header, Data: r.data})
+}
+
+// drop drops what is no message. The peer must have made it by other means than ours.
+func (p *puller) drop(r row, err error) {
+	p.dropped.Add(1)
+	p.zap.Warn("dropped what is no message", zap.Error(err), zap.Uint64("seq", r.seq))
+}
+
+func (p *puller) value(ctx context.Context, m transport.Message, seq uint64) error {
+	p.at = max(p.at, p.base+seq)
+	return p.give(ctx, transport.Delivery{Event: transport.Value, Message: m, At: p.base + seq, Ack: func() {}})
+}
+
+func (p *puller) give(ctx context.Context, d transport.Delivery) error {
+	select {
+	case p.mailbox.values <- d:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// errAway says that nobody can be asked.
+var errAway = errors.New("peer is away")
+
+// step asks once, and stores what it is answered.
+func (p *puller) step(ctx context.Context) error {
+	select {
+	case <-p.recheck:
+		if err := p.again(ctx); err != nil {
+			return err
+		}
+	default:
+	}
+	asked := time.Now()
+	a, err := p.request(ctx)
+	if err != nil {
+		return err
+	}
+	if a.Bye {
+		p.peer.leaves(a.Hello)
+		return errAway
+	}
+	p.peer.says(a.Hello, time.Now())
+	if a.Upto.Epoch == p.have.Epoch && a.Upto.Seq < p.have.Seq {
+		p.zap.Warn("the peer's log was set back", zap.Uint64("had", p.have.Seq), zap.Uint64("has", a.Upto.Seq))
+	}
+	if err := p.store(ctx, a); err != nil {
+		return errors.Join(err, p.again(ctx))
+	}
+	news := len(a.rows) > 0 || a.Upto.Epoch != p.have.Epoch
+	p.have = a.Upto
+	if !news && time.Since(asked) < p.hold/2 {
+		return errIdle
+	}
+	return nil
+}
+
+// errIdle says that a peer answers at once although it has nothing to say.
+var errIdle = errors.New("peer answers without need")
+
+// request asks the peer for what follows. It gives up when the link is gone.
+func (p *puller) request(ctx context.Context) (answer, error) {
+	if !p.reachable() {
+		return answer{}, errAway
+	}
+	data, err := ask{Hello: p.hello, Have: p.have, Hold: p.hold.Milliseconds()}.marshal()
+	if err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*p.hold)
+	defer cancel()
+	defer p.unless(ctx, cancel)()
+	m, err := p.wire.RequestMsgWithContext(ctx, &nats.Msg{Subject: p.ask, Data: data})
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), ctx.Err() != nil:
+		return answer{}, errAway
+	case err != nil:
+		return answer{}, fmt.Errorf("natslink: ask the peer: %w", err)
+	}
+	return unmarshalAnswer(m.Data)
+}
+
+// unless cancels an ask that is of no use any more. The function that it returns ends it.
+func (p *puller) unless(ctx context.Context, cancel context.CancelFunc) func() {
+	select {
+	case <-p.interrupt: // meant for an ask before
+	default:
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-p.interrupt:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// store stores the rows of a in the copy, one behind the other or not at all, and gives
+// them to the reader.
+func (p *puller) store(ctx context.Context, a answer) error {
+	type pending struct {
+		message transport.Message
+		ack     jetstream.PubAckFuture
+	}
+	all := make([]pending, 0, len(a.rows))
+	end := p.copy.end()
+	p.behind.Store(uint64(len(a.rows)))
+	for _, r := range a.rows {
+		m, err := p.decode(r)
+		if err != nil {
+			p.drop(r, err)
+			continue
+		}
+		msg := p.stored(r, position{a.Upto.Epoch, r.seq})
+		options := append(p.copy.ttl(msg), jetstream.WithExpectLastSequence(end.Seq+uint64(len(all))))
+		future, err := p.copy.js.PublishMsgAsync(msg, options...)
+		if err != nil {
+			return fmt.Errorf("natslink: store %s: %w", msg.Subject, storeError(err))
+		}
+		all = append(all, pending{m, future})
+	}
+	for _, one := range all {
+		select {
+		case ack := <-one.ack.Ok():
+			p.copy.advance(end.Epoch, ack.Sequence)
+			if err := p.value(ctx, one.message, ack.Sequence); err != nil {
+				return err
+			}
+			p.behind.Add(^uint64(0))
+		case err := <-one.ack.Err():
+			return fmt.Errorf("natslink: store %s: %w", one.ack.Msg().Subject, storeError(err))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	p.behind.Store(0)
+	return nil
+}
+
+// stored returns r as it is put into the copy: nothing of its headers but the event's and
+// the digest, since others would tell the server to do something.
+func (p *puller) stored(r row, at position) *nats.Msg {
+	m := &nats.Msg{Subject: p.copy.prefix + r.tail, Header: nats.Header{}, Data: r.data}
+	for k, values := range r.header {
+		if strings.HasPrefix(k, ceHeader) || k == digestHeader {
+			m.Header[k] = values[:1]
+		}
+	}
+	m.Header.Set(epochHeader, at.Epoch)
+	m.Header.Set(seqHeader, strconv.FormatUint(at.Seq, 10))
+	return m
+}
+
+// again looks at what the copy holds after something went wrong with it, and makes it
+// anew if it was lost.
+func (p *puller) again(ctx context.Context) error {
+	lost, err := p.copy.check(ctx)
+	if err != nil {
+		return err
+	}
+	if lost {
+		p.zap.Warn("the copy was lost; it is filled again from the peer's log")
+		p.base = p.at
+	}
+	if err := p.copy.refresh(ctx); err != nil {
+		return err
+	}
+	return p.replay(ctx)
+}

@@ -1,0 +1,131 @@
+package natslink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Bounds of one read, and so of one answer. A row alone may be larger.
+const (
+	batchRows  = 512
+	batchBytes = 1 << 20
+)
+
+// readPatience is how long the server, in the same process, may take for a batch.
+const readPatience = 30 * time.Second
+
+// A batch is a part of a stream.
+type batch struct {
+	rows []row
+	more bool // there were more rows behind them
+}
+
+// errNoStream says that a stream cannot be read since it is not there.
+var errNoStream = errors.New("stream is gone")
+
+// read returns the rows of s from seq on, as many as are good to have at once.
+//
+// It is the server's direct batch get. A consumer would do the same with more state: one
+// that must be made, that may vanish, and that takes 10 ms to stop.
+func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
+	nc := s.js.Conn()
+	inbox, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return batch{}, fmt.Errorf("natslink: read %s: %w", s.name, err)
+	}
+	b, err := s.readInto(ctx, inbox, seq)
+	// The connection may be gone, and with it the subscription.
+	if e := inbox.Unsubscribe(); err == nil && e != nil {
+		err = e
+	}
+	if err != nil {
+		return batch{}, fmt.Errorf("natslink: read %s from %d: %w", s.name, seq, err)
+	}
+	return b, nil
+}
+
+func (s *stream) readInto(ctx context.Context, inbox *nats.Subscription, seq uint64) (batch, error) {
+	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
+	request, err := json.Marshal(map[string]any{"seq": max(seq, 1), "batch": batchRows, "max_bytes": batchBytes})
+	if err != nil {
+		return batch{}, err
+	}
+	if err := s.js.Conn().PublishRequest("$JS.API.DIRECT.GET."+s.name, inbox.Subject, request); err != nil {
+		return batch{}, err
+	}
+	var b batch
+	for {
+		m, err := inbox.NextMsgWithContext(ctx)
+		if errors.Is(err, nats.ErrNoResponders) {
+			return batch{}, errNoStream
+		}
+		if err != nil {
+			return batch{}, err
+		}
+		switch status := m.Header.Get("Status"); status {
+		case "":
+			r, err := s.row(m)
+			if err != nil {
+				return batch{}, err
+			}
+			b.rows = append(b.rows, r)
+		case "204": // the end
+			pending := m.Header.Get("Nats-Num-Pending")
+			b.more = pending != "" && pending != "0"
+			return b, nil
+		case "404": // nothing from there on
+			return b, nil
+		case "503":
+			return batch{}, errNoStream
+		default:
+			return batch{}, fmt.Errorf("server says %s %s", status, m.Header.Get("Description"))
+		}
+	}
+}
+
+// row returns what m, of a direct get, carries, without what the server has added.
+func (s *stream) row(m *nats.Msg) (row, error) {
+	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return row{}, fmt.Errorf("message without place: %w", err)
+	}
+	tail, ok := strings.CutPrefix(m.Header.Get("Nats-Subject"), s.prefix)
+	if !ok {
+		return row{}, fmt.Errorf("message %d of foreign subject", seq)
+	}
+	r := row{seq: seq, tail: tail, header: nats.Header{}, data: m.Data}
+	for k, values := range m.Header {
+		if len(values) > 0 && !strings.HasPrefix(k, "Nats-") {
+			r.header[k] = values
+		}
+	}
+	return r, nil
+}
+
+// each calls f with the rows of s from seq up to the place that s ends at now, in order.
+func (s *stream) each(ctx context.Context, seq uint64, f func(row) error) error {
+	for end := s.end().Seq; seq <= end; {
+		b, err := s.read(ctx, seq)
+		if err != nil {
+			return err
+		}
+		for _, r := range b.rows {
+			if err := f(r); err != nil {
+				return err
+			}
+			seq = r.seq + 1
+		}
+		if !b.more {
+			return nil
+		}
+	}
+	return nil
+}

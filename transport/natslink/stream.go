@@ -1,0 +1,215 @@
+package natslink
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// epochKey is where a stream's metadata keeps the name of what it holds.
+const epochKey = "fabric-epoch"
+
+// dedupe is how long a stream remembers the id of a message that was sent to it twice.
+const dedupe = 10 * time.Second
+
+// A streamConfig says what one stream is.
+type streamConfig struct {
+	name     string
+	prefix   string        // of its subjects
+	maxBytes int64         // beyond which it takes no more
+	age      time.Duration // after which it may forget a tombstone
+}
+
+// A stream is one log or one copy: a stream of the local JetStream that keeps the last
+// message of each key. It is opened by newStream and may be used by many goroutines.
+type stream struct {
+	streamConfig
+	js jetstream.JetStream
+
+	remake sync.RWMutex // held for writing while the stream is made anew
+	mu     sync.Mutex
+	epoch  string
+	last   uint64 // the highest sequence that is known to be in it
+	sent   uint64 // ids given out
+}
+
+// newStream opens the stream, and makes it if need be. A stream of that name with other
+// settings is brought to these where that loses nothing, and refused otherwise.
+func newStream(ctx context.Context, js jetstream.JetStream, c streamConfig) (*stream, error) {
+	s := &stream{streamConfig: c, js: js}
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("natslink: open stream %s: %w", c.name, err)
+	}
+	return s, nil
+}
+
+func (s *stream) settings(epoch string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              s.name,
+		Subjects:          []string{s.prefix + ">"},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           jetstream.FileStorage,
+		Discard:           jetstream.DiscardNew,
+		MaxMsgsPerSubject: 1,
+		MaxBytes:          s.maxBytes,
+		MaxMsgSize:        maxPayload,
+		MaxConsumers:      -1,
+		Duplicates:        dedupe,
+		AllowDirect:       true,
+		AllowMsgTTL:       true,
+		Metadata:          map[string]string{epochKey: epoch},
+	}
+}
+
+func (s *stream) open(ctx context.Context) error {
+	found, err := s.js.Stream(ctx, s.name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		epoch := rand.Text()
+		found, err = s.js.CreateStream(ctx, s.settings(epoch))
+	}
+	if err != nil {
+		return err
+	}
+	info := found.CachedInfo()
+	if err := s.reconcile(ctx, info.Config); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch, s.last = info.Config.Metadata[epochKey], info.State.LastSeq
+	return nil
+}
+
+// reconcile brings the settings of a stream that was found to what they must be. What is
+// unsafe and cannot be changed, such as a queue that drops what was read, is refused.
+func (s *stream) reconcile(ctx context.Context, found jetstream.StreamConfig) error {
+	epoch := found.Metadata[epochKey]
+	if epoch == "" || found.Retention != jetstream.LimitsPolicy || found.Storage != jetstream.FileStorage ||
+		found.Mirror != nil || len(found.Sources) > 0 || found.Sealed || found.NoAck {
+		return fmt.Errorf("%w: a stream of that name has settings that would lose messages (retention %s, storage %s)",
+			transport.ErrStore, found.Retention, found.Storage)
+	}
+	want := s.settings(epoch)
+	if found.MaxMsgsPerSubject == 1 && found.Discard == want.Discard && found.MaxBytes == want.MaxBytes &&
+		found.MaxMsgs <= 0 && found.MaxAge == 0 && found.MaxMsgSize == want.MaxMsgSize && found.AllowDirect &&
+		found.AllowMsgTTL && len(found.Subjects) == 1 && found.Subjects[0] == want.Subjects[0] {
+		return nil
+	}
+	if _, err := s.js.UpdateStream(ctx, want); err != nil {
+		return fmt.Errorf("%w: correct its settings: %w", transport.ErrStore, err)
+	}
+	return nil
+}
+
+// end returns the place of the last message that is known to be in s.
+func (s *stream) end() position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return position{s.epoch, s.last}
+}
+
+// advance notes that what is at p has been stored.
+func (s *stream) advance(epoch string, seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch == epoch && s.last < seq {
+		s.last = seq
+	}
+}
+
+// id returns an id that no other message of this stream has.
+func (s *stream) id(process string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent++
+	return fmt.Sprintf("%s.%s.%d", s.epoch, process, s.sent)
+}
+
+// check finds out whether what s holds is still there. If it was lost, by a stream that
+// was deleted, purged or set back, it makes the stream anew, under another epoch.
+func (s *stream) check(ctx context.Context) (lost bool, err error) {
+	before := s.end()
+	intact, err := s.intact(ctx, before)
+	if err != nil || intact {
+		return false, err
+	}
+	s.remake.Lock()
+	defer s.remake.Unlock()
+	if s.end().Epoch != before.Epoch {
+		return false, nil // another call has made it anew
+	}
+	err = s.js.DeleteStream(ctx, s.name)
+	if err == nil || errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = s.open(ctx)
+	}
+	if err != nil {
+		return false, fmt.Errorf("natslink: make stream %s anew: %w", s.name, err)
+	}
+	return true, nil
+}
+
+// intact reports whether the stream holds what it did when it ended at p.
+func (s *stream) intact(ctx context.Context, p position) (bool, error) {
+	found, err := s.js.Stream(ctx, s.name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("natslink: look at stream %s: %w", s.name, err)
+	}
+	info := found.CachedInfo()
+	purged := p.Seq > 0 && info.State.Msgs == 0
+	return info.Config.Metadata[epochKey] == p.Epoch && info.State.LastSeq >= p.Seq && !purged, nil
+}
+
+// ttl returns the options with which m is stored: a tombstone may be forgotten one day.
+func (s *stream) ttl(m *nats.Msg) []jetstream.PublishOpt {
+	if s.age > 0 && m.Header.Get(digestHeader) == "" {
+		return []jetstream.PublishOpt{jetstream.WithMsgTTL(s.age)}
+	}
+	return nil
+}
+
+// storeError says what the store meant in the words of package transport.
+func storeError(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum), errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%w: %w", transport.ErrTooLarge, err)
+	case errors.As(err, &api) && isFull(api.ErrorCode):
+		return fmt.Errorf("%w: %w", transport.ErrFull, err)
+	}
+	return err
+}
+
+// isFull reports whether a JetStream error code says that there is no room: of the
+// server, of the account, or, the last, of the stream or of its disk.
+func isFull(code jetstream.ErrorCode) bool {
+	switch code {
+	case 10023, 10028, 10047, 10002, 10077:
+		return true
+	}
+	return false
+}
+
+// refresh learns where s ends now. Only its writer may call it.
+func (s *stream) refresh(ctx context.Context) error {
+	found, err := s.js.Stream(ctx, s.name)
+	if err != nil {
+		return fmt.Errorf("natslink: look at stream %s: %w", s.name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = found.CachedInfo().State.LastSeq
+	return nil
+}

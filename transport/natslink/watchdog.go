@@ -1,0 +1,83 @@
+package natslink
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Times of the watchdog: how long the principal may be unheard before a fault of our own
+// is suspected, and how often it looks.
+const (
+	suspectAfter = 2 * time.Minute
+	lookEvery    = 10 * time.Second
+)
+
+// A watchdog makes the server of a leaf anew when the principal has not been heard for a
+// long time although it can be reached: a leaf node has been seen to give up connecting
+// (nats-server issues 3515 and 7615).
+type watchdog struct {
+	config LeafConfig
+	node   *node
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+func newWatchdog(c LeafConfig, n *node) *watchdog {
+	w := &watchdog{config: c, node: n}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+func (w *watchdog) start(p *peer) {
+	w.done.Go(func() {
+		t := time.NewTicker(lookEvery)
+		defer t.Stop()
+		since := time.Now() // of the last sign that all is well, or of the last attempt
+		for {
+			select {
+			case now := <-t.C:
+				_, heard := p.state()
+				if heard.After(since) {
+					since = heard
+				}
+				if now.Sub(since) > suspectAfter && w.reachable() {
+					w.restart()
+					since = now
+				}
+			case err := <-w.node.fatal:
+				w.config.Logger.Error("NATS server failed", zap.Error(err))
+				w.restart()
+			case <-w.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (w *watchdog) stop() {
+	w.cancel()
+	w.done.Wait()
+}
+
+// reachable reports whether something listens where the principal should be.
+func (w *watchdog) reachable() bool {
+	d := net.Dialer{Timeout: dialTimeout}
+	c, err := d.DialContext(w.ctx, "tcp", w.config.Connect)
+	if err != nil {
+		return false
+	}
+	return c.Close() == nil
+}
+
+func (w *watchdog) restart() {
+	w.config.Logger.Warn("the principal has not been heard for long; restarting the leaf node")
+	w.node.stop()
+	if err := w.node.start(refuseAll); err != nil {
+		w.config.Logger.Error("cannot restart the leaf node", zap.Error(err))
+	}
+}
