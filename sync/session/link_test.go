@@ -1,0 +1,264 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/memlink"
+)
+
+// A badLink fails as it is told to.
+type badLink struct {
+	transport.Link
+	sendErr, logErr, receiveErr atomic.Pointer[error]
+	sends, logs                 atomic.Int64
+	limit                       int // on the size of a message; 0 is the Link's own
+}
+
+func set(p *atomic.Pointer[error], err error) { p.Store(&err) }
+
+func get(p *atomic.Pointer[error]) error {
+	if err := p.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (l *badLink) Send(ctx context.Context, m transport.Message) error {
+	l.sends.Add(1)
+	if err := get(&l.sendErr); err != nil {
+		return err
+	}
+	if l.limit > 0 && len(m.Event.Data()) > l.limit {
+		return fmt.Errorf("bad link: %w", transport.ErrTooLarge)
+	}
+	return l.Link.Send(ctx, m)
+}
+
+func (l *badLink) Log(ctx context.Context) (transport.Log, error) {
+	l.logs.Add(1)
+	if err := get(&l.logErr); err != nil {
+		return transport.Log{}, err
+	}
+	return l.Link.Log(ctx)
+}
+
+func (l *badLink) Receive(ctx context.Context) (transport.Delivery, error) {
+	if err := get(&l.receiveErr); err != nil {
+		return transport.Delivery{}, err
+	}
+	return l.Link.Receive(ctx)
+}
+
+// spoil puts a badLink before the link of s.
+func spoil(s *side) *badLink {
+	bad := &badLink{}
+	s.wrap = func(l transport.Link) transport.Link {
+		bad.Link = l
+		return bad
+	}
+	return bad
+}
+
+func TestAFailingSendIsTriedAgainNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zapcore.InfoLevel)
+		r := newRig(t)
+		bad := spoil(r.hub)
+		r.hub.tune = func(c *session.Config) { c.Log = zap.New(core) }
+		r.start()
+		settle(10 * time.Second)
+
+		broken := errors.New("disk is on fire")
+		set(&bad.sendErr, broken)
+		before := bad.sends.Load()
+		r.hub.set("a", resource.Spec, `{"n":1}`)
+		settle(time.Minute)
+		require.LessOrEqual(t, bad.sends.Load()-before, int64(62), "no more than the row and the manifest each Tick")
+		require.ErrorIs(t, r.hub.Status().Err, broken)
+		require.Empty(t, r.spoke.cluster.All())
+
+		set(&bad.sendErr, nil)
+		settle(10 * time.Second)
+		require.NoError(t, r.hub.Status().Err)
+		require.Equal(t, `{"n":1}`, r.spoke.part("a", resource.Spec))
+		require.Equal(t, 1, log.FilterMessage("session fails, and tries again").Len())
+		require.Equal(t, 1, log.FilterMessage("session succeeds again").Len())
+	})
+}
+
+func TestWhatIsTooLargeIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		bad := spoil(r.hub)
+		bad.limit = 1000
+		r.start()
+		r.hub.set("huge", resource.Spec, `"`+strings.Repeat("x", bad.limit)+`"`)
+		r.hub.set("small", resource.Spec, `{}`)
+		settle(time.Minute)
+		require.Equal(t, `{}`, r.spoke.part("small", resource.Spec))
+		require.Empty(t, r.spoke.part("huge", resource.Spec))
+		sent := bad.sends.Load()
+		settle(time.Hour)
+		require.Equal(t, sent, bad.sends.Load())
+		require.NoError(t, r.hub.Status().Err)
+	})
+}
+
+func TestALogThatCannotBeReadIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		bad := spoil(r.hub)
+		set(&bad.logErr, errors.New("not yet"))
+		r.start()
+		r.hub.set("a", resource.Spec, `{}`)
+		settle(time.Minute)
+		require.ErrorContains(t, r.hub.Status().Err, "not yet")
+		require.Zero(t, bad.sends.Load(), "nothing is decided before it is known")
+		require.Less(t, bad.logs.Load(), int64(10), "later and later")
+		set(&bad.logErr, nil)
+		settle(time.Minute)
+		require.NoError(t, r.hub.Status().Err)
+		require.Equal(t, `{}`, r.spoke.part("a", resource.Spec))
+	})
+}
+
+func TestALogThatIsLostIsWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		for i := range 5 {
+			r.hub.set(fmt.Sprint(i), resource.Spec, `{}`)
+		}
+		settle(10 * time.Second)
+		down, _ := r.net.Traffic(agentName)
+		r.net.Lose(agentName, memlink.HubLog)
+		settle(10 * time.Second)
+		after, _ := r.net.Traffic(agentName)
+		require.Equal(t, down.Values+5, after.Values)
+		log, err := r.hub.link.Log(t.Context())
+		require.NoError(t, err)
+		require.Len(t, log.Rows, 6, "the rows and the manifest")
+	})
+}
+
+func TestReceivingIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		bad := spoil(r.spoke)
+		set(&bad.receiveErr, errors.New("not now"))
+		r.start()
+		r.hub.set("a", resource.Spec, `{}`)
+		settle(5 * time.Second)
+		require.ErrorContains(t, r.spoke.Status().Err, "not now")
+		set(&bad.receiveErr, nil)
+		settle(time.Minute)
+		require.NoError(t, r.spoke.Status().Err)
+		require.Equal(t, `{}`, r.spoke.part("a", resource.Spec))
+	})
+}
+
+// poison returns a message that no session can read.
+func poison(name, typ string) transport.Message {
+	ev := event.New()
+	ev.SetID("poison")
+	ev.SetSource("argocd-agent://somebody")
+	ev.SetType(wire.Prefix + typ)
+	ev.SetSubject("Application/ns/" + name)
+	ev.SetExtension("protocolversion", "1")
+	return transport.Message{Key: "Application/ns/" + name, Digest: "d", Event: ev}
+}
+
+func TestAMessageThatCannotBeReadIsDroppedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var dead []string
+		r.spoke.tune = func(c *session.Config) {
+			c.DeadLetter = func(m transport.Message, why error) {
+				require.ErrorIs(t, why, wire.ErrType)
+				dead = append(dead, m.Key)
+			}
+		}
+		r.start()
+		settle(0)
+		for i := range 1000 {
+			r.hub.set(fmt.Sprint(i), resource.Spec, `{}`)
+			if i == 500 {
+				require.NoError(t, r.hub.link.Send(t.Context(), poison("poison", "rumour")))
+			}
+		}
+		settle(0)
+		require.Len(t, r.spoke.cluster.All(), 1000)
+		require.True(t, r.spoke.Status().Connected)
+		require.Equal(t, 1, r.spoke.Status().DeadLetters)
+		require.Equal(t, []string{"Application/ns/poison"}, dead)
+	})
+}
+
+func TestADeadLetterGoesToTheLogIfNobodyWantsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zapcore.WarnLevel)
+		r := newRig(t)
+		r.spoke.tune = func(c *session.Config) { c.Log = zap.New(core) }
+		r.start()
+		settle(0)
+		require.NoError(t, r.hub.link.Send(t.Context(), poison("poison", "state")))
+		settle(0)
+		lines := log.FilterMessage("message cannot be read: it is dropped").All()
+		require.Len(t, lines, 1)
+		require.Contains(t, fmt.Sprint(lines[0].ContextMap()["error"]), "Application/ns/poison")
+	})
+}
+
+func TestAPeerOfAnotherTimeIsNotUnderstood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zapcore.ErrorLevel)
+		r := newRig(t)
+		r.spoke.tune = func(c *session.Config) { c.Log = zap.New(core) }
+		r.start()
+		r.hub.set("a", resource.Spec, `{"n":1}`)
+		settle(10 * time.Second)
+		r.hub.stop()
+
+		modern := presence
+		defer func(p transport.Presence) { presence = p }(presence)
+		modern.Version, modern.Oldest, modern.Newest = "v9", 7, 9
+		presence = modern
+		r.hub.start()
+		r.hub.set("a", resource.Spec, `{"n":2}`)
+		r.hub.set("b", resource.Spec, `{}`)
+		settle(time.Minute)
+		st := r.spoke.Status()
+		require.ErrorIs(t, st.Err, transport.ErrVersion)
+		require.ErrorContains(t, st.Err, "upgrade this side")
+		require.Equal(t, 1, log.Len())
+		require.Equal(t, `{"n":1}`, r.spoke.part("a", resource.Spec), "what it says is not applied")
+		r.spoke.set("a", resource.Spec, `{"n":666}`)
+		settle(time.Second)
+		require.Equal(t, `{"n":1}`, r.spoke.part("a", resource.Spec), "what was understood stays in force")
+
+		r.hub.stop()
+		presence.Oldest = wire.Newest
+		r.hub.start()
+		settle(time.Second)
+		require.NoError(t, r.spoke.Status().Err)
+		require.Equal(t, `{"n":2}`, r.spoke.part("a", resource.Spec))
+		require.Equal(t, `{}`, r.spoke.part("b", resource.Spec))
+	})
+}

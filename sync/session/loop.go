@@ -1,0 +1,66 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+)
+
+// An input is an event for the Engine, and what to do once it has been taken in.
+type input struct {
+	event engine.Event
+	then  func() // must not wait; may be nil
+}
+
+// put hands an event to the loop, and returns once the loop has it.
+func (s *Session) put(ctx context.Context, ev engine.Event, then func()) error {
+	select {
+	case s.inputs <- input{ev, then}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// loop owns the Engine: nothing else touches it, and nothing here waits for anything but
+// the next input.
+func (s *Session) loop(ctx context.Context) error {
+	defer close(s.done)
+	eng := engine.New(s.cfg.Engine)
+	tick := time.NewTicker(s.cfg.Tick)
+	defer tick.Stop()
+	for {
+		i := input{event: engine.Tick{}}
+		select {
+		case i = <-s.inputs:
+		case <-tick.C:
+		case answer := <-s.inspect:
+			answer <- eng.Status()
+			continue
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if o, ok := i.event.(engine.Opened); ok {
+			i.event = overlay(o, s.outbox.waiting())
+		}
+		for _, a := range eng.Step(time.Now(), i.event) {
+			s.begin(ctx, a)
+		}
+		if i.then != nil {
+			i.then()
+		}
+	}
+}
+
+// begin has an action carried out.
+func (s *Session) begin(ctx context.Context, a engine.Action) {
+	switch a := a.(type) {
+	case engine.Send:
+		s.outbox.put(ctx, a.Message.Key, a.Message)
+	case engine.Write:
+		s.ready.put(ctx, a.Object.Key, a)
+	case engine.Remove:
+		s.ready.put(ctx, a.Key, a)
+	}
+}

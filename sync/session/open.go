@@ -1,0 +1,103 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// An opener says when the Engine is to be told what the link's log holds: once the store
+// is listed and the copy replayed, and again after each time that either begins anew.
+type opener struct {
+	listed, replayed         chan struct{} // closed once that has happened
+	listedOnce, replayedOnce sync.Once
+	again                    chan struct{} // holds an element if it is to be told again
+}
+
+func newOpener() *opener {
+	o := &opener{listed: make(chan struct{}), replayed: make(chan struct{}), again: make(chan struct{}, 1)}
+	o.reopen()
+	return o
+}
+
+func (o *opener) storeListed()  { o.listedOnce.Do(func() { close(o.listed) }) }
+func (o *opener) copyReplayed() { o.replayedOnce.Do(func() { close(o.replayed) }) }
+
+func (o *opener) reopen() {
+	select {
+	case o.again <- struct{}{}:
+	default: // it is to be told anyway, and has not been read yet
+	}
+}
+
+// open tells the Engine what the log holds whenever it is to be told.
+func (s *Session) open(ctx context.Context) error {
+	for _, ready := range []chan struct{}{s.opener.listed, s.opener.replayed} {
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	for {
+		select {
+		case <-s.opener.again:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := s.retry(ctx, "read log", s.openOnce); err != nil {
+			return err
+		}
+	}
+}
+
+// openOnce reads the log. Nothing is sent meanwhile, so that what it holds, and above that
+// what waits in the outbox, is all that was ever decided.
+func (s *Session) openOnce(ctx context.Context) error {
+	if err := s.outbox.pause(ctx); err != nil {
+		return err
+	}
+	defer s.outbox.resume(ctx)
+	log, err := s.cfg.Link.Log(ctx)
+	if err != nil {
+		return err
+	}
+	opened, err := wire.Opened(log)
+	if err != nil {
+		s.cfg.Log.Warn("own log is not readable as a whole: what it lacks is written again", zap.Error(err))
+	}
+	opened.Revision = s.listing.revision()
+	return s.put(ctx, opened, nil)
+}
+
+// overlay returns what the log will hold once what waits is sent.
+func overlay(o engine.Opened, waiting map[resource.Key]engine.Message) engine.Opened {
+	for k, m := range waiting {
+		held := engine.Held{Digest: m.Body.Digest()}
+		switch b := m.Body.(type) {
+		case engine.Tombstone:
+			delete(o.Holds, k)
+			continue
+		case engine.Record:
+			held.UID, held.After = b.UID, b.After
+		case engine.Manifest:
+			o.Manifest = &b
+		case engine.Fuse:
+			o.Fuse = &b
+		}
+		o.Holds[k] = held
+	}
+	return o
+}
+
+// final reports whether err ends the session.
+func final(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, transport.ErrClosed)
+}

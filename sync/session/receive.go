@@ -1,0 +1,102 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// receive shows the link to the Engine.
+func (s *Session) receive(ctx context.Context) error {
+	r := receiver{s: s, kept: map[string]transport.Delivery{}}
+	return s.retry(ctx, "receive", func(ctx context.Context) error {
+		for {
+			d, err := s.cfg.Link.Receive(ctx)
+			if err != nil {
+				return err
+			}
+			s.health.note("receive", "", nil)
+			if err := r.take(ctx, d); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// A receiver takes in what a link delivers.
+type receiver struct {
+	s       *Session
+	refused bool                          // the peer's process speaks no protocol version of ours
+	kept    map[string]transport.Delivery // what it said meanwhile: the last of each key
+}
+
+func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
+	switch d.Event {
+	case transport.Value:
+		if r.refused {
+			if d.At >= r.kept[d.Message.Key].At {
+				r.kept[d.Message.Key] = d
+			}
+			return nil
+		}
+		return r.value(ctx, d)
+	case transport.Replayed:
+		r.s.opener.copyReplayed()
+	case transport.LogLost:
+		r.s.cfg.Log.Info("log was lost: it is written again", zap.String("peer", r.s.cfg.Link.Peer()))
+		r.s.opener.reopen()
+	case transport.Up:
+		return r.up(ctx, d.Presence)
+	case transport.Down:
+		r.s.health.down()
+	}
+	return nil
+}
+
+// value gives a message to the Engine, and acks it after that. What the Engine knows it
+// keeps no longer than this process: but a link that keeps a copy gives it again to the
+// next one, and where none is kept the peer's Manifest shows what is missing.
+func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
+	m, err := wire.Decode(d.Message)
+	if err != nil {
+		r.s.deadLetter(d.Message, err)
+		d.Ack()
+		return nil
+	}
+	return r.s.put(ctx, engine.Received{At: d.At, Message: m}, d.Ack)
+}
+
+// up takes note of the peer's process, and takes in what was kept for the time when it
+// would be understood.
+func (r *receiver) up(ctx context.Context, p transport.Presence) error {
+	err := understood(p, r.s.cfg.Link.Peer())
+	r.refused = err != nil
+	r.s.health.up(p, err)
+	if r.refused {
+		return nil
+	}
+	kept := slices.SortedFunc(maps.Values(r.kept), func(a, b transport.Delivery) int { return cmp.Compare(a.At, b.At) })
+	clear(r.kept)
+	for _, d := range kept {
+		if err := r.value(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) deadLetter(m transport.Message, why error) {
+	s.health.deadLetter()
+	if s.cfg.DeadLetter != nil {
+		s.cfg.DeadLetter(m, why)
+		return
+	}
+	s.cfg.Log.Warn("message cannot be read: it is dropped", zap.Error(why))
+}

@@ -1,0 +1,40 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// senders is how many messages are put into the log at once. Those of one key never are.
+const senders = 16
+
+// send puts a message into the link's log, or tells the Engine that it may not be there.
+// The Engine sends it again, at a Tick.
+func (s *Session) send(ctx context.Context, m engine.Message) {
+	e, err := wire.Encode(m, wire.Envelope{ID: s.cfg.NewID(), Source: s.cfg.Engine.Self, Time: time.Now()})
+	never := err != nil
+	if err == nil {
+		err = s.cfg.Link.Send(ctx, e)
+		never = errors.Is(err, transport.ErrTooLarge)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return
+	case never:
+		s.cfg.Log.Warn("message cannot be sent", zap.Stringer("key", m.Key), zap.Error(err))
+		s.health.note("send", wire.Name(m.Key), nil) // the Engine does not try again
+	default:
+		s.health.note("send", wire.Name(m.Key), err)
+	}
+	if err != nil {
+		unsent := engine.Unsent{Key: m.Key, Digest: m.Body.Digest(), Never: never, Text: plain(err)}
+		s.put(ctx, unsent, nil) // it fails only when the session ends
+	}
+}

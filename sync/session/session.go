@@ -1,0 +1,151 @@
+// Package session keeps a Store in step with the peer at the other end of a Link: it runs
+// one engine.Engine, feeds it with what the two show, and does what it decides.
+//
+// One goroutine, the loop, owns the Engine, and never waits: what is to be sent goes to an
+// outbox, what is to be written to a ready queue, both with the last value of each key only
+// and with workers of their own, so that one slow object delays nothing but itself.
+// Everything that happens comes to the loop over one channel without a buffer: a loop that
+// is behind slows down its store and its link, and memory is bounded by the number of keys.
+//
+// Failures of the store's watch and of the link are tried again, later and later, and told
+// to the log once when they begin and once when they have ended.
+package session
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// Config is what a Session is made of. Engine, Store and Link are needed.
+type Config struct {
+	Engine  engine.Config
+	Store   backend.Store
+	Scope   backend.Scope // of the objects in Store that are kept in step
+	Link    transport.Link
+	Tick    time.Duration // how long things settle before differences are looked into; 0 is 2 s
+	Workers int           // how many objects are written at once; 0 is 64
+	Log     *zap.Logger   // nil is none
+	// NewID returns an id that no other event of this side's log has; nil is random text.
+	NewID func() string
+	// DeadLetter is told of every message that cannot be read, and why: it is dropped, and
+	// all else goes on. It is called from one goroutine, which waits for it. nil tells the
+	// log.
+	DeadLetter func(m transport.Message, why error)
+}
+
+// A Session is one side of one link at work.
+type Session struct {
+	cfg     Config
+	inputs  chan input
+	inspect chan chan engine.Status
+	started atomic.Bool
+	done    chan struct{} // closed when the loop has ended
+
+	outbox  *crew[engine.Message]
+	ready   *crew[engine.Action]
+	listing *listing
+	opener  *opener
+	health  *health
+}
+
+// New returns a Session that is not running.
+func New(c Config) (*Session, error) {
+	switch {
+	case c.Store == nil, c.Link == nil:
+		return nil, errors.New("session: a store and a link are needed")
+	case c.Engine.Self == "":
+		return nil, errors.New("session: our own identity is needed")
+	case c.Engine.Peer != "" && c.Engine.Peer != c.Link.Peer():
+		return nil, fmt.Errorf("session: the link is to %s, not to %s", c.Link.Peer(), c.Engine.Peer)
+	case c.Tick < 0, c.Workers < 0:
+		return nil, fmt.Errorf("session: tick %v and workers %d must not be negative", c.Tick, c.Workers)
+	}
+	c.Tick = cmp.Or(c.Tick, 2*time.Second)
+	c.Workers = cmp.Or(c.Workers, 64)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.NewID == nil {
+		c.NewID = rand.Text
+	}
+	s := &Session{
+		cfg:     c,
+		inputs:  make(chan input),
+		inspect: make(chan chan engine.Status),
+		done:    make(chan struct{}),
+		listing: newListing(),
+		opener:  newOpener(),
+		health:  newHealth(c.Log),
+	}
+	s.outbox = newCrew(senders, s.send)
+	s.ready = newCrew(c.Workers, s.carryOut)
+	return s, nil
+}
+
+// Run keeps Store in step with the peer until ctx is done or the Link is closed, and
+// returns the cause. It is called once, and ends all that it has begun.
+func (s *Session) Run(ctx context.Context) error {
+	if s.started.Swap(true) {
+		return errors.New("session: it runs, or has run")
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	defer s.ready.wait()
+	defer s.outbox.wait()
+	for _, part := range []func(context.Context) error{s.loop, s.watch, s.receive, s.open} {
+		g.Go(func() error { return part(ctx) })
+	}
+	return g.Wait()
+}
+
+// A Status says how a session stands.
+type Status struct {
+	Engine    engine.Status
+	Running   bool
+	Connected bool               // the peer's process answers
+	Since     time.Time          // when Connected changed last; zero if it never did
+	Peer      transport.Presence // of the peer's process that answers, or that answered last
+	// Err is what fails now, or keeps the peer from being understood; nil if nothing does.
+	Err         error
+	DeadLetters int // messages that could not be read since the session began
+}
+
+// Status returns how the session stands. It may be called at any time.
+func (s *Session) Status() Status {
+	st := s.health.status()
+	if !s.started.Load() {
+		return st
+	}
+	answer := make(chan engine.Status, 1)
+	select {
+	case s.inspect <- answer:
+		st.Engine, st.Running = <-answer, true
+	case <-s.done:
+	}
+	return st
+}
+
+// Approve lets the peer remove the copies that it holds back. of is the digest of their
+// list, see engine.HeldDigest: what is held by now is approved only if it is still that.
+func (s *Session) Approve(ctx context.Context, of resource.Digest) error {
+	select {
+	case s.inputs <- input{event: engine.Approved{Of: of}}:
+		return nil
+	case <-s.done:
+		return errors.New("session: approve deletions: it has ended")
+	case <-ctx.Done():
+		return fmt.Errorf("session: approve deletions: %w", context.Cause(ctx))
+	}
+}

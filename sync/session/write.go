@@ -1,0 +1,59 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// carryOut writes or removes an object, and tells the Engine the outcome after the effect.
+// The Engine has at most one such action under way for each key.
+func (s *Session) carryOut(ctx context.Context, a engine.Action) {
+	var done engine.Wrote
+	switch a := a.(type) {
+	case engine.Write:
+		stored, err := s.cfg.Store.Write(ctx, a.Object)
+		done = s.outcome(a.Object.Key, "write", err)
+		if err == nil {
+			done.Object = &stored
+		}
+	case engine.Remove:
+		done = s.outcome(a.Key, "remove", s.cfg.Store.Remove(ctx, a.Key, a.Version))
+	}
+	// A Store shows the effect to a running watch before it returns. If there is none the
+	// next one shows it, with all else.
+	if s.listing.wait(ctx) == nil {
+		s.put(ctx, done, nil) // it fails only when the session ends
+	}
+}
+
+// outcome returns what err means.
+func (s *Session) outcome(k resource.Key, act string, err error) engine.Wrote {
+	log := s.cfg.Log.With(zap.String("act", act), zap.Stringer("key", k))
+	done := engine.Wrote{Key: k}
+	switch {
+	case err == nil:
+		log.Debug("object done")
+		return done
+	case errors.Is(err, backend.ErrConflict):
+		log.Debug("object overtaken")
+		return done
+	case errors.Is(err, backend.ErrRefused):
+		done.Outcome = engine.Refused
+		log.Warn("object refused", zap.Error(err))
+	default:
+		done.Outcome = engine.Failed
+		log.Warn("object failed", zap.Error(err))
+	}
+	done.Text = plain(err)
+	return done
+}
+
+// plain returns the text of err as it may travel.
+func plain(err error) string { return strings.ToValidUTF8(err.Error(), "\uFFFD") }
