@@ -219,7 +219,8 @@ func writeByMany(t *testing.T, w World) {
 }
 
 // writeWaits shows that a Write returns only after every watch in scope, slow ones
-// included, has shown it and its function has returned; and that it waits for no other.
+// included, has shown it and its function has returned; and that a slow watch holds up
+// no other.
 func writeWaits(t *testing.T, w World) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	slow := w.watch(t, backend.Scope{Namespace: w.Namespaces[0]}, func(e backend.Event) {
@@ -229,12 +230,13 @@ func writeWaits(t *testing.T, w World) {
 		}
 	})
 	watches := []*watcher{slow, w.watch(t, backend.Scope{}), w.watch(t, backend.Scope{Namespace: w.Namespaces[0]})}
-	apart := w.app("apart")
-	apart.Key.Namespace = w.Namespaces[1]
 
 	wrote := w.writes(t.Context(), w.app("a"))
 	<-entered
-	w.write(t, apart) // is out of the scope of the slow watch
+	apart := resource.Key{Kind: resource.Application, Namespace: w.Namespaces[1], Name: "apart"}
+	w.Users.Edit(apart, func(o *resource.Object) { o.Parts[resource.Spec] = spec })
+	watches[1].shows(t, apart, "the edit", func(o resource.Object) bool { return o.Version != "" })
+	watches[2].shows(t, w.key("a"), "the write", func(o resource.Object) bool { return o.Version != "" })
 	select {
 	case err := <-wrote:
 		require.FailNow(t, "the write has not waited", "%v", err)
