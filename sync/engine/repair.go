@@ -39,15 +39,13 @@ func (r *repair) opened(ev Opened) {
 	r.still = 0
 }
 
+// unsent has a reserved value sent again. A Sums is not: who asked will ask again.
 func (r *repair) unsent(k resource.Key) {
 	switch k {
 	case ManifestKey:
 		r.declared = ""
 	case AskKey:
 		r.asking, r.ask, r.askOf = true, Ticket{N: r.ask.N}, ""
-	case SumsKey:
-		r.answered = Ticket{} // so that the next Manifest does not say that it was answered
-		r.owing = r.askedAt > 0
 	}
 }
 

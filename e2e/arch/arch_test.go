@@ -1,0 +1,100 @@
+// Package arch holds the direction in which packages of this module may import each other
+// and the outside, as a test: each rule with its reason.
+package arch
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
+)
+
+const module = "github.com/argocd-fabric/argocd-agent/"
+
+// A rule says what the packages under From may import. An entry ends in "/..." for a
+// package and all below it. "std" is the standard library.
+type rule struct {
+	from   string
+	may    []string
+	reason string
+}
+
+// rules are read top down: the first whose from matches decides.
+var rules = []rule{
+	{"sync/resource", []string{"std"}, "the vocabulary must not know where it is spoken"},
+	{"sync/engine", []string{"std", "sync/resource"}, "a decision that can do I/O cannot be simulated"},
+	{"sync/wire", []string{"std", "sync/engine", "sync/resource", "transport", "github.com/cloudevents/..."}, "encoding depends on both what is said and how it is carried, and nobody else does"},
+	{"sync/session", []string{"std", "sync/engine", "sync/wire", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "a session works with any store and link"},
+	{"sync/verify", []string{"std", "sync/resource", "backend"}, "what judges the engine must not be the engine"},
+	{"transport", []string{"std", "github.com/cloudevents/sdk-go/v2/event"}, "what a link promises holds for all of them"},
+	{"transport/identity/...", []string{"std", "transport/identity/..."}, "identity is the one thing that adapters share"},
+	{"transport/linktest/...", []string{"std", "transport", "transport/linktest/...", "github.com/cloudevents/...", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
+	{"transport/memlink", []string{"std", "transport", "github.com/cloudevents/...", "github.com/google/uuid"}, "adapters know their interface only"},
+	{"transport/natslink", []string{"std", "transport", "transport/identity", "github.com/nats-io/...", "github.com/cloudevents/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "golang.org/x/sys/..."}, "adapters know their interface only, and only this one knows NATS"},
+	{"backend", []string{"std", "sync/resource"}, "what a store promises holds for all of them"},
+	{"backend/storetest", []string{"std", "sync/resource", "backend", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
+	{"backend/memstore", []string{"std", "sync/resource", "backend"}, "adapters know their interface only"},
+	{"backend/kubestore", []string{"std", "sync/resource", "backend", "k8s.io/...", "github.com/go-logr/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "sigs.k8s.io/yaml"}, "only this adapter knows Kubernetes"},
+	{"principal", []string{"std", "sync/session", "sync/engine", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the hub works with any adapter, and without the spoke's code"},
+	{"agent", []string{"std", "sync/session", "sync/engine", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the spoke works with any adapter, and without the hub's code"},
+	{"deploy/...", []string{"std"}, "manifests are data"},
+	{"cli/...", []string{"std", "cli/...", "principal", "agent", "sync/...", "backend/...", "transport/...", "deploy/...", "github.com/urfave/cli/v2/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "k8s.io/...", "sigs.k8s.io/yaml"}, "programs choose the adapters, and nobody imports a program"},
+	{"e2e/...", []string{"*"}, "end-to-end tests may use everything"},
+}
+
+func TestImportsFollowTheArrows(t *testing.T) {
+	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedImports | packages.NeedModule}, module+"...")
+	require.NoError(t, err)
+	require.NotEmpty(t, pkgs)
+	used := map[string]bool{}
+	for _, p := range pkgs {
+		require.Empty(t, p.Errors, p.PkgPath)
+		name := strings.TrimPrefix(p.PkgPath, module)
+		r, ok := ruleOf(name)
+		if !ok {
+			t.Errorf("%s is in no rule: say what it may import", name)
+			continue
+		}
+		used[r.from] = true
+		for path := range p.Imports {
+			if !r.allows(path) {
+				t.Errorf("%s imports %s: %s", name, strings.TrimPrefix(path, module), r.reason)
+			}
+		}
+	}
+	for _, r := range rules {
+		if !used[r.from] {
+			t.Errorf("no package is in the rule for %s", r.from)
+		}
+	}
+}
+
+func ruleOf(name string) (rule, bool) {
+	for _, r := range rules {
+		if matches(r.from, name) {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+func (r rule) allows(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	std := !strings.Contains(first, ".")
+	for _, m := range r.may {
+		switch {
+		case m == "*", m == "std" && std, matches(m, strings.TrimPrefix(path, module)):
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether a path is the pattern, or below it if that ends in "/...".
+func matches(pattern, path string) bool {
+	if base, below := strings.CutSuffix(pattern, "/..."); below {
+		return path == base || strings.HasPrefix(path, base+"/")
+	}
+	return path == pattern
+}
