@@ -31,7 +31,11 @@ func newLog(c *cli.Context, w io.Writer) (*zap.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openLog(w, level, encoder), nil
+}
+
+func openLog(w io.Writer, level zapcore.Level, encoder func(zapcore.EncoderConfig) zapcore.Encoder) *zap.Logger {
 	shape := zap.NewProductionEncoderConfig()
 	shape.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	return zap.New(zapcore.NewCore(encoder(shape), zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	return zap.New(zapcore.NewCore(encoder(shape), zapcore.Lock(zapcore.AddSync(w)), level))
 }

@@ -16,11 +16,16 @@ func versionCommand() *cli.Command {
 		Usage:  "say which version this is",
 		Before: shell.NoArguments,
 		Action: func(c *cli.Context) error {
-			info, _ := debug.ReadBuildInfo()
-			_, err := fmt.Fprintln(c.App.Writer, describe(info))
+			_, err := fmt.Fprintln(c.App.Writer, "argocd-agent", version())
 			return err
 		},
 	}
+}
+
+// version says which version of the program this is.
+func version() string {
+	info, _ := debug.ReadBuildInfo()
+	return describe(info)
 }
 
 // describe says what a binary was built from: its module's version, or the commit where
@@ -38,5 +43,5 @@ func describe(info *debug.BuildInfo) string {
 			}
 		}
 	}
-	return fmt.Sprintf("argocd-agent %s%s%s %s %s/%s", version, commit, edited, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s%s%s %s %s/%s", version, commit, edited, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/cli/agentsfile"
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// The tables of adapters. Each value of --transport and of --backend is a row in them,
+// and nothing else.
+
+func hubTransports() map[string]func(*cli.Context, secrets, *zap.Logger) (transport.Hub, error) {
+	return map[string]func(*cli.Context, secrets, *zap.Logger) (transport.Hub, error){"nats": natsHub}
+}
+
+func agentTransports() map[string]func(*cli.Context, secrets, *zap.Logger) (name string, d transport.Dialer, err error) {
+	return map[string]func(*cli.Context, secrets, *zap.Logger) (string, transport.Dialer, error){"nats": natsLeaf}
+}
+
+func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error) {
+	return map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error){
+		"memory": openMemory,
+	}
+}
+
+// adapterFlags are those by which adapters are chosen.
+func adapterFlags(f shell.Flags) []cli.Flag {
+	return []cli.Flag{
+		f.String("transport", "", "nats", "how the two sides reach each other: `nats`"),
+		f.String("backend", "", "kubernetes", "where this side's objects are: `kubernetes` or memory"),
+	}
+}
+
+// A cluster is where one side's objects are, and what else a program needs of it.
+type cluster struct {
+	store    backend.Store
+	secrets  secrets
+	identity string           // of a hub
+	registry backend.Registry // of a hub
+}
+
+// secrets gives the content of a Secret in the program's namespace.
+type secrets func(ctx context.Context, name string) (map[string][]byte, error)
+
+func openCluster(c *cli.Context, s resource.Side, log *zap.Logger) (cluster, error) {
+	open, err := shell.Choice(c, "backend", backends())
+	if err != nil {
+		return cluster{}, err
+	}
+	k, err := open(c, s, log)
+	if err != nil {
+		return cluster{}, err
+	}
+	if file := c.String("agents-file"); file != "" && s == resource.Principal {
+		if _, err := agentsfile.Read(file); err != nil {
+			return cluster{}, &shell.UsageError{Where: "--agents-file", What: err.Error(), Advice: "name a file as argocd-agentctl agent create --agents-file writes it"}
+		}
+		k.registry = agentsfile.Registry{Path: file, Poll: 2 * time.Second, Log: log}
+	}
+	return k, nil
+}
+
+// openMemory keeps objects in memory, where nobody but the program itself can see them:
+// it shows that two programs reach each other, and no more.
+func openMemory(c *cli.Context, s resource.Side, _ *zap.Logger) (cluster, error) {
+	if s == resource.Principal && c.String("agents-file") == "" {
+		return cluster{}, &shell.UsageError{Where: "--backend memory", What: "there are no cluster Secrets to know agents by", Advice: "add --agents-file"}
+	}
+	return cluster{
+		store:    memstore.New(memstore.Config{Name: rand.Text()}),
+		identity: rand.Text(),
+		secrets: func(_ context.Context, name string) (map[string][]byte, error) {
+			return nil, &shell.UsageError{Where: "--backend memory", What: "there is no Secret " + name, Advice: "name certificate, key and CA as files, see --help"}
+		},
+	}, nil
+}

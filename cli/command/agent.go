@@ -1,0 +1,97 @@
+package command
+
+import (
+	"slices"
+
+	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/agent"
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+func agentCommand() *cli.Command {
+	f := shell.Flags("ARGOCD_AGENT_")
+	flags, before := f.WithFile(slices.Concat(
+		[]cli.Flag{
+			f.String("agent-name", "NAME", "", "the agent's `name`; empty is the common name of its certificate"),
+			f.String("agent-mode", "MODE", "autonomous", "on which side Applications are written, as the agent was registered: managed (control plane) or `autonomous` (here)"),
+			f.String("namespace", "", "argocd", "the `namespace` of Argo CD and the agent on this cluster"),
+			f.String("adoption-policy", "", "always", "whether an Application that is here already is taken over when the control plane has one of its name: `always` or never"),
+			f.String("source-uid-mismatch-policy", "", "recreate", "what becomes of a copy whose original was deleted and made anew: `recreate` or upsert"),
+			f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
+			f.Int("server-port", "REMOTE_PORT", 7422, "the `port` of the principal"),
+			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
+			f.String("tls-client-key", "TLS_CLIENT_KEY_PATH", "", "a `file` with its key"),
+			f.String("root-ca-path", "TLS_ROOT_CA_PATH", "", "a `file` with the CA of the principal's certificate"),
+			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `Secret` with certificate and key, where no file is given"),
+			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `Secret` with the CA, where no file is given"),
+		},
+		adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8002),
+	)...)
+	return &cli.Command{
+		Name:   "agent",
+		Usage:  "run an agent, on a workload cluster",
+		Flags:  flags,
+		Before: before,
+		Action: runAgent,
+		Description: "Connects to the principal, whenever it is in reach, and keeps the Applications of one\n" +
+			"namespace in step with the control plane's.\n\n" +
+			"   argocd-agent agent --agent-mode managed --server-address hub.example.com",
+	}
+}
+
+func runAgent(c *cli.Context) error {
+	log, err := newLog(c, c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	p, err := newProgram(c, log)
+	if err != nil {
+		return err
+	}
+	rules, err := agentRules(c)
+	if err != nil {
+		return err
+	}
+	open, err := shell.Choice(c, "transport", agentTransports())
+	if err != nil {
+		return err
+	}
+	cluster, err := openCluster(c, resource.Agent, log)
+	if err != nil {
+		return err
+	}
+	name, dialer, err := open(c, cluster.secrets, log)
+	if err != nil {
+		return err
+	}
+	run, err := agent.New(agent.Config{
+		Name:      name,
+		Namespace: c.String("namespace"),
+		Dialer:    dialer,
+		Store:     cluster.store,
+		Rules:     rules,
+		Tick:      p.tick,
+		Log:       log,
+	})
+	if err != nil {
+		return err
+	}
+	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
+	return p.run(c.Context, run)
+}
+
+func agentRules(c *cli.Context) (r resource.Rules, err error) {
+	if r.Mode, err = shell.Choice(c, "agent-mode", map[string]resource.Mode{
+		"managed": resource.Managed, "autonomous": resource.Autonomous,
+	}); err != nil {
+		return r, err
+	}
+	if r.Adopt, err = shell.Choice(c, "adoption-policy", map[string]bool{"always": true, "never": false}); err != nil {
+		return r, err
+	}
+	r.Mismatch, err = mismatchPolicy(c)
+	return r, err
+}

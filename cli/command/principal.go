@@ -1,0 +1,88 @@
+package command
+
+import (
+	"slices"
+
+	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+func principalCommand() *cli.Command {
+	f := shell.Flags("ARGOCD_PRINCIPAL_")
+	flags, before := f.WithFile(slices.Concat(
+		[]cli.Flag{
+			f.String("namespace", "", "argocd", "the `namespace` of Argo CD and the principal on the control plane"),
+			f.String("agents-file", "", "", "a YAML `file` that says which agents there are, in place of cluster Secrets"),
+			f.String("source-uid-mismatch-policy", "", "recreate", "what becomes of a copy whose original was deleted and made anew: `recreate` or upsert"),
+			f.String("nats-leaf-listen", "", ":7422", "the `address` to which agents connect"),
+			f.String("tls-cert", "TLS_SERVER_CERT_PATH", "", "a `file` with the principal's certificate"),
+			f.String("tls-key", "TLS_SERVER_KEY_PATH", "", "a `file` with its key"),
+			f.String("root-ca-path", "TLS_SERVER_ROOT_CA_PATH", "", "a `file` with the CA of agents' certificates"),
+			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `Secret` with certificate and key, where no file is given"),
+			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `Secret` with the CA, where no file is given"),
+		},
+		adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8003),
+	)...)
+	return &cli.Command{
+		Name:   "principal",
+		Usage:  "run the principal, on the control plane",
+		Flags:  flags,
+		Before: before,
+		Action: runPrincipal,
+		Description: "Serves all registered agents, and keeps the control plane's Applications in step with\n" +
+			"theirs.\n\n" +
+			"   argocd-agent principal\n" +
+			"   argocd-agent principal --kubeconfig hub.yaml --root-ca-path ca.crt --tls-cert principal.crt --tls-key principal.key",
+	}
+}
+
+func runPrincipal(c *cli.Context) error {
+	log, err := newLog(c, c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	p, err := newProgram(c, log)
+	if err != nil {
+		return err
+	}
+	mismatch, err := mismatchPolicy(c)
+	if err != nil {
+		return err
+	}
+	open, err := shell.Choice(c, "transport", hubTransports())
+	if err != nil {
+		return err
+	}
+	cluster, err := openCluster(c, resource.Principal, log)
+	if err != nil {
+		return err
+	}
+	hub, err := open(c, cluster.secrets, log)
+	if err != nil {
+		return err
+	}
+	run, err := principal.New(principal.Config{
+		Identity: cluster.identity,
+		Hub:      hub,
+		Store:    cluster.store,
+		Registry: cluster.registry,
+		Mismatch: mismatch,
+		Tick:     p.tick,
+		Log:      log,
+	})
+	if err != nil {
+		return err
+	}
+	log.Info("principal starts", zap.String("identity", cluster.identity), zap.String("version", version()))
+	return p.run(c.Context, run)
+}
+
+func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {
+	return shell.Choice(c, "source-uid-mismatch-policy", map[string]resource.Mismatch{
+		"recreate": resource.Recreate, "upsert": resource.Upsert,
+	})
+}

@@ -1,0 +1,59 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+)
+
+// programFlags are those of every program that runs until it is told to end.
+func programFlags(f shell.Flags, healthzPort int) []cli.Flag {
+	return append([]cli.Flag{
+		f.Duration("resync-tick", "", time.Second, "how long it must have been quiet before differences are looked into, a `duration`"),
+		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez and /readyz; 0 is off"),
+	}, logFlags(f)...)
+}
+
+// A program is what the principal and an agent have in common.
+type program struct {
+	tick   time.Duration
+	health string // the address of its probes
+	log    *zap.Logger
+}
+
+func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
+	p.log = log
+	if p.tick, err = shell.Positive(c, "resync-tick"); err != nil {
+		return p, err
+	}
+	port, err := shell.Port(c, "healthz-port")
+	if port != 0 {
+		p.health = fmt.Sprint(":", port)
+	}
+	return p, err
+}
+
+// A part is what a program runs.
+type part interface {
+	Run(context.Context) error
+	Ready() error
+}
+
+// run runs a program until ctx is done, which is no failure, or a part of it fails.
+func (p program) run(ctx context.Context, main part) error {
+	g, inner := errgroup.WithContext(ctx)
+	g.Go(func() error { return main.Run(inner) })
+	g.Go(func() error { return health{p.health, main.Ready}.Run(inner) })
+	err := g.Wait()
+	if ctx.Err() != nil {
+		p.log.Info("ended by a signal")
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,229 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/argocd-fabric/argocd-agent/agent"
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink"
+)
+
+const (
+	argocd    = "argocd" // the namespace of Argo CD on a spoke
+	tick      = 250 * time.Millisecond
+	heartbeat = 500 * time.Millisecond
+)
+
+// A world is a principal, agents and their clusters in one process. The clusters are
+// stores in memory; programs, messages, certificates and disks are real.
+type world struct {
+	dir     string
+	log     *zap.Logger
+	parts   *errgroup.Group
+	ctx     context.Context // of parts
+	traffic traffic
+
+	hub       *memstore.Store
+	principal *principal.Principal
+	spokes    []*spoke // the managed ones, and last the autonomous one
+}
+
+// A spoke is an agent with its cluster.
+type spoke struct {
+	backend.Agent
+	cluster *memstore.Store
+	liar    *liar // what the agent sees of the cluster
+	line    *line
+	stop    func() error // ends the agent's program
+}
+
+// newWorld starts all programs, which end with ctx. The first spoke's store tells the lie
+// once it is armed.
+func newWorld(ctx context.Context, dir string, c Config) (*world, error) {
+	w := &world{dir: dir, log: c.Log, hub: memstore.New(memstore.Config{Name: "hub"})}
+	w.parts, w.ctx = errgroup.WithContext(ctx)
+	var roster roster
+	for i := range c.Agents {
+		roster = append(roster, backend.Agent{Name: fmt.Sprintf("edge-%d", i+1), Mode: resource.Managed})
+	}
+	roster = append(roster, backend.Agent{Name: "plant", Mode: resource.Autonomous})
+	certificates, err := issue(filepath.Join(dir, "pki"), roster)
+	if err != nil {
+		return nil, err
+	}
+	address, err := w.startPrincipal(certificates, roster)
+	for i, a := range roster {
+		if err == nil {
+			lie := None
+			if i == 0 {
+				lie = c.Lie
+			}
+			err = w.startSpoke(a, address, lie)
+		}
+	}
+	if err != nil {
+		w.parts.Go(func() error { return err }) // ends the others
+		return nil, w.wait()
+	}
+	return w, nil
+}
+
+// startSpoke starts a cluster, the line to it, and its agent.
+func (w *world) startSpoke(a backend.Agent, principal string, l Lie) error {
+	cluster := memstore.New(memstore.Config{Name: a.Name})
+	line, err := newLine(principal)
+	if err != nil {
+		return err
+	}
+	s := &spoke{Agent: a, cluster: cluster, liar: newLiar(cluster, l), line: line}
+	w.spokes = append(w.spokes, s)
+	w.parts.Go(func() error { return line.Run(w.ctx) })
+	w.parts.Go(func() error { return controller{cluster}.Run(w.ctx) })
+	return w.startAgent(s)
+}
+
+// startPrincipal returns the address that the principal listens on.
+func (w *world) startPrincipal(f identity.Files, r roster) (string, error) {
+	tls, err := f.Server(time.Now())
+	if err != nil {
+		return "", err
+	}
+	log := w.log.Named("principal")
+	hub, err := natslink.NewHub(natslink.HubConfig{
+		Common: w.common("principal", log), Listen: "127.0.0.1:0", TLS: tls, Authenticate: identity.SubjectName,
+	})
+	if err != nil {
+		return "", err
+	}
+	w.principal, err = principal.New(principal.Config{
+		Identity: "demo-hub", Hub: tappedHub{hub, &w.traffic}, Store: w.hub, Registry: r, Tick: tick, Log: log,
+	})
+	if err != nil {
+		return "", err
+	}
+	w.parts.Go(func() error { return w.principal.Run(w.ctx) })
+	return hub.Addr(w.ctx)
+}
+
+// startAgent starts an agent's program, on the disk that the one before has left.
+func (w *world) startAgent(s *spoke) error {
+	tls, err := files(filepath.Join(w.dir, "pki"), s.Name).Client(time.Now())
+	if err != nil {
+		return err
+	}
+	log := w.log.Named(s.Name)
+	leaf, err := natslink.NewLeaf(natslink.LeafConfig{
+		Common: w.common(s.Name, log), Agent: s.Name, Connect: s.line.address(), TLS: tls,
+	})
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(agent.Config{
+		Name: s.Name, Namespace: argocd, Dialer: tappedDialer{leaf, &w.traffic}, Store: s.liar,
+		Rules: resource.Rules{Mode: s.Mode, Adopt: true}, Tick: tick, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	ended := make(chan error, 1)
+	w.parts.Go(func() error {
+		err := a.Run(ctx)
+		ended <- err
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+	s.stop = func() error {
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}
+	return nil
+}
+
+func (w *world) common(name string, log *zap.Logger) natslink.Common {
+	return natslink.Common{
+		StoreDir:  filepath.Join(w.dir, "messages", name),
+		Presence:  transport.Presence{Version: "demo", Oldest: wire.Oldest, Newest: wire.Newest},
+		Heartbeat: heartbeat,
+		Logger:    log,
+	}
+}
+
+// wait waits until all parts have ended, as they do once the world's context is done or
+// one of them has failed, and returns why one has.
+func (w *world) wait() error {
+	if err := w.parts.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// A roster is a registry that never changes.
+type roster []backend.Agent
+
+// Watch implements backend.Registry.
+func (r roster) Watch(ctx context.Context, f func([]backend.Agent) error) error {
+	if err := f(r); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// issue makes a CA, and a certificate for the principal and each agent, and returns the
+// principal's.
+func issue(dir string, r roster) (identity.Files, error) {
+	o := pki.Options{Now: time.Now(), Lifetime: time.Hour}
+	ca, err := pki.NewCA("demo CA", o)
+	if err != nil {
+		return identity.Files{}, err
+	}
+	pair, err := ca.IssueServer("demo principal", []string{"127.0.0.1"}, o)
+	pairs := map[string]pki.Pair{"ca": ca.Pair(), "principal": pair}
+	for _, a := range r {
+		if err == nil {
+			pairs[a.Name], err = ca.IssueAgent(a.Name, o)
+		}
+	}
+	if err != nil {
+		return identity.Files{}, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return identity.Files{}, fmt.Errorf("demo: make certificates: %w", err)
+	}
+	for name, p := range pairs {
+		f := files(dir, name)
+		if err := errors.Join(os.WriteFile(f.Cert, p.Cert, 0o600), os.WriteFile(f.Key, p.Key, 0o600)); err != nil {
+			return identity.Files{}, fmt.Errorf("demo: make certificates: %w", err)
+		}
+	}
+	return files(dir, "principal"), nil
+}
+
+func files(dir, name string) identity.Files {
+	return identity.Files{
+		CA:   filepath.Join(dir, "ca.crt"),
+		Cert: filepath.Join(dir, name+".crt"),
+		Key:  filepath.Join(dir, name+".key"),
+	}
+}
