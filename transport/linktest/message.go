@@ -1,13 +1,14 @@
 package linktest
 
 import (
-	"crypto/sha256"
+	"bytes"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/cloudevents/sdk-go/v2/types"
+	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -45,33 +46,33 @@ func count(m transport.Message) int {
 	return n
 }
 
-// A plain is what a Link keeps of a Message, in a form that can be compared and read.
-type plain struct {
-	Key, Digest, ID, Source, Type, Subject, Time, ContentType, Data string
-	Extensions                                                      map[string]string
+// A headers is what a Link keeps of a Message beside the data, in a form that can be
+// compared and read.
+type headers struct {
+	Key, Digest, ID, Source, Type, Subject, Time, ContentType string
+	Extensions                                                map[string]string
 }
 
-func plainOf(m transport.Message) plain {
-	p := headersOf(m)
-	p.Data = string(m.Event.Data())
-	if n := len(p.Data); n > 1024 {
-		p.Data = fmt.Sprintf("%d bytes of SHA-256 %x", n, sha256.Sum256(m.Event.Data()))
+// same demands that got is what was sent.
+func (w *world) same(sent, got transport.Message) {
+	w.Helper()
+	require.Equal(w, headersOf(sent), headersOf(got))
+	if a, b := sent.Event.Data(), got.Event.Data(); !bytes.Equal(a, b) {
+		require.Failf(w, "other data", "%.40q: sent %d bytes, got %d: %.100q and %.100q", sent.Key, len(a), len(b), a, b)
 	}
-	return p
 }
 
-// headersOf leaves out the data, as Log may.
-func headersOf(m transport.Message) plain {
-	p := plain{
+func headersOf(m transport.Message) headers {
+	h := headers{
 		Key: m.Key, Digest: m.Digest,
 		ID: m.Event.ID(), Source: m.Event.Source(), Type: m.Event.Type(), Subject: m.Event.Subject(),
 		ContentType: m.Event.DataContentType(),
 		Extensions:  extensions(m.Event),
 	}
 	if t := m.Event.Time(); !t.IsZero() {
-		p.Time = t.UTC().Format(time.RFC3339Nano)
+		h.Time = t.UTC().Format(time.RFC3339Nano)
 	}
-	return p
+	return h
 }
 
 // extensions returns the extensions of e in their canonical form: that of a number or a

@@ -17,6 +17,7 @@ var restarts = []test{
 	{name: "RestartInTraffic/Hub", run: hubRestartsInTraffic},
 	{name: "UnackedComesAgain/Agent", run: unackedByAgent},
 	{name: "UnackedComesAgain/Hub", run: unackedByHub},
+	{name: "LateAck", run: lateAck},
 	{name: "ReplayOffline/Agent", run: replayToAgent, needs: []Store{AgentCopy}},
 	{name: "ReplayOffline/Hub", run: replayToHub, needs: []Store{HubCopy}},
 }
@@ -168,7 +169,28 @@ func unackedByHub(w *world) {
 	next.awaitTable(up)
 }
 
-// ackAll acks late, when the Link is closed.
+// lateAck: an ack of a value does not take the next one for delivered.
+func lateAck(w *world) {
+	w.startHub()
+	l, err := w.hub.Link(w.ctx, "alpha")
+	require.NoError(w, err)
+	h, a := w.open(l, false), w.open(w.dial("alpha"), false)
+	down, up := table{}, table{}
+	h.send(down, "key")
+	a.send(up, "key")
+	a.awaitTable(down)
+	h.awaitTable(up)
+	w.apart(Cut, h, a)
+	h.send(down, "key")
+	a.send(up, "key")
+	h.ackAll()
+	a.ackAll()
+	w.heal("alpha")
+	a.awaitTable(down)
+	h.awaitTable(up)
+}
+
+// ackAll acks all that was seen, also when the Link is closed.
 func (e *end) ackAll() {
 	e.Look(func(s *Seen) {
 		for _, ack := range s.Unacked {

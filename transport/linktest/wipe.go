@@ -52,8 +52,8 @@ func (w *world) loses(lost []Store, stopped bool) {
 		require.Empty(w, log.Rows)
 		e.resend(map[Store]table{HubLog: down, AgentLog: up}[s])
 	}
-	h.send(down, "after")
-	a.send(up, "after")
+	h.send(down, "key015", "after")
+	a.send(up, "key015", "after")
 	a.awaitTable(down)
 	h.awaitTable(up)
 	h, a = w.checkCopies(h, a, down, up)
