@@ -1,0 +1,191 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest"
+	"github.com/argocd-fabric/argocd-agent/transport/memlink"
+)
+
+var (
+	seeds = flag.Int("seeds", 8, "how many schedules of trouble are simulated for each kind of link and mode")
+	seed  = flag.Uint64("seed", 0, "the first of them")
+)
+
+const (
+	troubles = 300 // in each schedule
+	names    = 4   // of objects that an agent's users know
+)
+
+// TestSimulation lets users, vandals, controllers and accidents loose on a principal and
+// three agents, heals what is broken, and demands agreement and silence.
+func TestSimulation(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		for _, mode := range []resource.Mode{resource.Managed, resource.Autonomous} {
+			for n := range *seeds {
+				n := *seed + uint64(n)
+				t.Run(fmt.Sprintf("keeps=%t/%s/%d", keeps, mode, n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { simulate(t, n, keeps, mode) })
+				})
+			}
+		}
+	}
+}
+
+// simulate runs one schedule. Some of it is left to the scheduler of goroutines: a seed
+// that fails once may pass the next time.
+func simulate(t *testing.T, n uint64, keeps bool, mode resource.Mode) {
+	f := inMemory("seeded", keeps, memlink.Weather{Delay: 3 * time.Second, Repeat: 0.2, Break: 0.05})
+	t0 := time.Now()
+	w := newWorld(t, f, 3, resource.Rules{Mode: mode, Adopt: true})
+	g := &gremlin{r: rand.New(rand.NewPCG(n, 2)), w: w, keeps: keeps}
+	w.start()
+	for _, s := range w.spokes {
+		set(s.other(), s.key("private"), resource.Spec, `"mine"`)
+		w.await(f.patience, "the first connection", func() bool { return s.agent.Status().Connected })
+	}
+	for range troubles {
+		time.Sleep(time.Duration(g.r.Int64N(int64(2 * time.Second))))
+		g.strike(w.spokes[g.r.IntN(len(w.spokes))])
+	}
+	w.heal()
+	for range 5 { // a held deletion shows once its list is complete
+		time.Sleep(time.Minute)
+		w.approve()
+	}
+	for _, s := range w.spokes {
+		w.await(f.patience, "agreement", func() bool { w.approve(); return s.agrees() })
+		require.Equal(t, `"mine"`, part(s.other(), s.key("private"), resource.Spec), "what nobody named was touched")
+	}
+	w.silence()
+	t.Logf("%v of virtual time", time.Since(t0))
+}
+
+// A gremlin makes trouble.
+type gremlin struct {
+	r      *rand.Rand
+	w      *world
+	keeps  bool
+	serial int
+}
+
+// strike makes one trouble for a spoke.
+func (g *gremlin) strike(s *spoke) {
+	k := s.key(fmt.Sprint("app-", g.r.IntN(names)))
+	switch c := g.r.IntN(40); {
+	case c < 16:
+		g.user(s.owner(), k)
+	case c < 20:
+		g.vandal(s.other(), k)
+	case c < 24:
+		g.request(g.w.cluster, k)
+	case c < 31:
+		s.fault([]linktest.Fault{linktest.Healthy, linktest.Healthy, linktest.Cut, linktest.BlackHole, linktest.Slow}[g.r.IntN(5)])
+	case c < 34:
+		g.restart(s)
+	case c < 36:
+		g.w.stopHub()
+		g.pause()
+		g.w.startHub()
+	case c < 38 && g.keeps:
+		g.w.net.Wipe(g.w.t, s.name, linktest.Store(g.r.IntN(4)))
+	case c == 38:
+		s.control.mu.Lock()
+		s.control.takes = time.Duration(g.r.Int64N(int64(10 * time.Second)))
+		s.control.mu.Unlock()
+	}
+}
+
+// pause lets some time pass, or none.
+func (g *gremlin) pause() {
+	if g.r.IntN(2) == 0 {
+		time.Sleep(time.Duration(g.r.Int64N(int64(30 * time.Second))))
+	}
+}
+
+// restart restarts an agent; at times its link is down before, and something changes while
+// it is away.
+func (g *gremlin) restart(s *spoke) {
+	if g.r.IntN(2) == 0 {
+		s.fault(linktest.Cut)
+	}
+	s.stop()
+	g.pause()
+	if g.r.IntN(2) == 0 {
+		k := s.key(fmt.Sprint("app-", g.r.IntN(names)))
+		g.user(s.owner(), k)
+		g.vandal(s.other(), k)
+	}
+	s.start()
+}
+
+// user creates, edits, labels and deletes originals.
+func (g *gremlin) user(c *memstore.Store, k resource.Key) {
+	_, there := c.Get(k)
+	switch n := g.r.IntN(10); {
+	case there && n < 2:
+		c.Delete(k)
+	case there && n < 4:
+		g.label(c, k)
+	default:
+		c.Edit(k, func(o *resource.Object) {
+			o.Parts[resource.Spec] = number(g.r.IntN(9))
+			if o.UID == "" && g.r.IntN(2) == 0 {
+				o.Parts[resource.Meta] = `{"finalizers":["resources-finalizer.argocd.argoproj.io"]}`
+			}
+		})
+	}
+}
+
+func (g *gremlin) label(c *memstore.Store, k resource.Key) {
+	c.Edit(k, func(o *resource.Object) {
+		m := resource.ParseMetadata(o.Parts[resource.Meta])
+		m.Labels = maps.Clone(m.Labels)
+		if m.Labels == nil {
+			m.Labels = map[string]string{}
+		}
+		name := fmt.Sprint("key-", g.r.IntN(3))
+		if g.r.IntN(3) == 0 {
+			delete(m.Labels, name)
+		} else {
+			m.Labels[name] = fmt.Sprint(g.r.IntN(3))
+		}
+		o.Parts[resource.Meta] = m.Text()
+	})
+}
+
+// vandal meddles with copies.
+func (g *gremlin) vandal(c *memstore.Store, k resource.Key) {
+	if _, there := c.Get(k); !there {
+		return
+	}
+	switch g.r.IntN(4) {
+	case 0:
+		c.Delete(k)
+	case 1:
+		g.label(c, k)
+	case 2:
+		set(c, k, resource.Spec, `"vandalised"`)
+	default:
+		set(c, k, resource.Status, `"vandalised"`)
+	}
+}
+
+// request asks, on the hub, for something to be run.
+func (g *gremlin) request(c *memstore.Store, k resource.Key) {
+	if o, there := c.Get(k); !there || o.Deleting || o.Parts[resource.Operation] != "" {
+		return
+	}
+	g.serial++
+	set(c, k, resource.Operation, fmt.Sprintf(`{"sync":{"revision":"%d"}}`, g.serial))
+}
