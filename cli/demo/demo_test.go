@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,13 +29,13 @@ func TestStory(t *testing.T) {
 func TestSabotageIsFound(t *testing.T) {
 	for lie, want := range map[Lie]string{
 		Drop:     "edge-1: Application/argocd/search is not there",
-		Corrupt:  "edge-1: spec of Application/argocd/search is not what the control plane has",
+		Corrupt:  "edge-1: Application//search: spec: hub has ",
 		Undelete: "edge-1: Application/argocd/shop is there, and should not be",
 	} {
 		t.Run(string(lie), func(t *testing.T) {
 			r, err := Run(t.Context(), Config{Agents: 1, Lie: lie, Log: zap.NewNop(), Step: func(Step) {}})
 			require.NoError(t, err)
-			require.Contains(t, r.Differences, want)
+			require.Contains(t, strings.Join(r.Differences, "\n"), want)
 		})
 	}
 }

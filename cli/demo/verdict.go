@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/verify"
 )
 
 //go:embed testdata/alive.yaml
@@ -57,8 +57,8 @@ func (v *verdict) differ(format string, args ...any) {
 	v.differences = append(v.differences, fmt.Sprintf(format, args...))
 }
 
-// judge reads the control plane and all clusters afresh, and compares them with the table
-// and with each other.
+// judge reads the control plane and all clusters afresh. Every object must be in the table,
+// and be on either side as the table says; mapped by the table, both sides must be equal.
 func (w *world) judge(ctx context.Context) (v verdict, err error) {
 	hub, err := read(ctx, w.hub)
 	if err != nil {
@@ -73,83 +73,88 @@ func (w *world) judge(ctx context.Context) (v verdict, err error) {
 		if err != nil {
 			return v, err
 		}
-		for _, r := range rows {
-			v.objects++
-			v.compare(s, r, hub, cluster)
-		}
-		for _, k := range sorted(cluster) {
+		v.objects += len(rows)
+		v.pair(s, rows, hub, cluster)
+		for _, k := range slices.SortedFunc(maps.Keys(cluster), resource.Key.Compare) {
 			v.differ("%s: %s is there, and should not be", s.Name, k)
 		}
 	}
-	for _, k := range sorted(hub) {
+	for _, k := range slices.SortedFunc(maps.Keys(hub), resource.Key.Compare) {
 		v.differ("control plane: %s is there, and should not be", k)
 	}
 	slices.Sort(v.differences)
 	return v, nil
 }
 
-// compare compares one object with the table and with its copy, and takes both out.
-func (v *verdict) compare(s *spoke, r row, hub, cluster map[resource.Key]resource.Object) {
-	k := resource.Key{Kind: resource.Application, Namespace: r.Spoke.Namespace, Name: r.Name}
-	there, ok := cluster[k]
-	delete(cluster, k)
-	if !ok {
-		v.differ("%s: %s is not there", s.Name, k)
-	} else {
-		v.read(s.Name, there, r.Spoke, r.Revision)
-	}
-	if r.Hub == nil {
-		if there.Origin.UID != "" {
-			v.differ("%s: %s was made somebody's copy", s.Name, k)
+// pair takes the objects of rows out of both sides, and compares them.
+func (v *verdict) pair(s *spoke, rows []row, hub, cluster map[resource.Key]resource.Object) {
+	var hubs, spokes []resource.Object
+	for _, r := range rows {
+		if o, ok := v.take(s.Name, cluster, r, r.Spoke); ok {
+			o.Key.Namespace = ""
+			spokes = append(spokes, o)
+			if r.Hub == nil && o.Origin != (resource.Origin{}) {
+				v.differ("%s: %s has become somebody's copy", s.Name, r.Name)
+			}
 		}
-		return
-	}
-	k.Namespace = r.Hub.Namespace
-	here, found := hub[k]
-	delete(hub, k)
-	if !found {
-		v.differ("control plane: %s is not there", k)
-	} else {
-		v.read("control plane", here, *r.Hub, r.Revision)
-	}
-	if !ok || !found {
-		return
-	}
-	original, copied := here, there
-	if s.Mode == resource.Autonomous {
-		original, copied = there, here
-	}
-	for what, differ := range map[string]bool{
-		"spec":              rest(here) != rest(there),
-		"metadata":          here.Parts[resource.Meta] != there.Parts[resource.Meta],
-		"status":            here.Parts[resource.Status] != there.Parts[resource.Status],
-		"operation's state": here.Parts[resource.OpState] != there.Parts[resource.OpState],
-		"identity":          copied.Origin.UID != original.UID || original.Origin.UID != "",
-	} {
-		if differ {
-			v.differ("%s: %s of %s is not what the control plane has", s.Name, what, there.Key)
+		if r.Hub == nil {
+			continue
 		}
+		if o, ok := v.take("control plane", hub, r, *r.Hub); ok {
+			o.Key.Namespace = ""
+			o.Parts[resource.Spec] = r.Spoke.in(o.Parts[resource.Spec])
+			hubs = append(hubs, o)
+		}
+	}
+	for _, d := range verify.Compare(verify.Options{Mode: s.Mode, Hub: hubIdentity, Agent: s.Name}, hubs, spokes) {
+		v.differ("%s: %s", s.Name, d)
 	}
 }
 
-// read compares an object with what the table says of it.
-func (v *verdict) read(where string, o resource.Object, want expected, revision string) {
+// take takes an object out of a side, and compares it with what the table says of it.
+func (v *verdict) take(side string, objects map[resource.Key]resource.Object, r row, want expected) (resource.Object, bool) {
+	k := resource.Key{Kind: resource.Application, Namespace: want.Namespace, Name: r.Name}
+	o, ok := objects[k]
+	if !ok {
+		v.differ("%s: %s is not there", side, k)
+		return o, false
+	}
+	delete(objects, k)
 	spec, status := fields(o.Parts[resource.Spec]), fields(o.Parts[resource.Status])
-	source, _ := spec["source"].(map[string]any)
-	health, _ := status["health"].(map[string]any)
-	synced, _ := status["sync"].(map[string]any)
-	for what, differ := range map[string]bool{
-		"project":     spec["project"] != want.Project,
-		"destination": resource.Canonical(spec["destination"]) != resource.Canonical(want.Destination),
-		"revision":    revision != "" && source["targetRevision"] != revision,
-		"health":      health["status"] != "Healthy",
-		"sync":        synced["status"] != "Synced",
-		"existence":   o.Deleting,
+	for _, c := range []struct {
+		what   string
+		differ bool
+	}{
+		{"project or destination", want.in(o.Parts[resource.Spec]) != o.Parts[resource.Spec]},
+		{"revision", r.Revision != "" && below(spec, "source")["targetRevision"] != r.Revision},
+		{"sync status", below(status, "sync")["status"] != "Synced"},
+		{"health", below(status, "health")["status"] != "Healthy"},
+		{"existence", o.Deleting},
 	} {
-		if differ {
-			v.differ("%s: %s of %s is not what it should be", where, what, o.Key)
+		if c.differ {
+			v.differ("%s: %s of %s is not what it should be", side, c.what, k)
 		}
 	}
+	return o, true
+}
+
+// in returns a spec with the project and the destination that are expected.
+func (e expected) in(spec string) string {
+	m := fields(spec)
+	if m == nil {
+		return spec
+	}
+	m["project"], m["destination"] = e.Project, e.Destination
+	return resource.Canonical(m)
+}
+
+func read(ctx context.Context, s backend.Store) (map[resource.Key]resource.Object, error) {
+	objects, err := verify.Read(ctx, s, backend.Scope{})
+	out := make(map[resource.Key]resource.Object, len(objects))
+	for _, o := range objects {
+		out[o.Key] = o
+	}
+	return out, err
 }
 
 // rest returns an object's spec without what differs between the two sides.
@@ -167,26 +172,7 @@ func fields(text string) map[string]any {
 	return m
 }
 
-var errRead = errors.New("demo: all is read")
-
-// read returns all that a store holds.
-func read(ctx context.Context, s backend.Store) (map[resource.Key]resource.Object, error) {
-	out := map[resource.Key]resource.Object{}
-	err := s.Watch(ctx, backend.Scope{}, func(e backend.Event) error {
-		switch {
-		case e.Synced != nil:
-			return errRead
-		case e.Put != nil:
-			out[e.Put.Key] = *e.Put
-		}
-		return nil
-	})
-	if !errors.Is(err, errRead) {
-		return nil, err
-	}
-	return out, nil
-}
-
-func sorted(m map[resource.Key]resource.Object) []resource.Key {
-	return slices.SortedFunc(maps.Keys(m), resource.Key.Compare)
+func below(m map[string]any, field string) map[string]any {
+	v, _ := m[field].(map[string]any)
+	return v
 }

@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	argocd    = "argocd" // the namespace of Argo CD on a spoke
-	tick      = 250 * time.Millisecond
-	heartbeat = 500 * time.Millisecond
+	hubIdentity = "demo-hub"
+	argocd      = "argocd" // the namespace of Argo CD on a spoke
+	tick        = 250 * time.Millisecond
+	heartbeat   = 500 * time.Millisecond
 )
 
 // A world is a principal, agents and their clusters in one process. The clusters are
@@ -111,7 +112,7 @@ func (w *world) startPrincipal(f identity.Files, r roster) (string, error) {
 		return "", err
 	}
 	w.principal, err = principal.New(principal.Config{
-		Identity: "demo-hub", Hub: tappedHub{hub, &w.traffic}, Store: w.hub, Registry: r, Tick: tick, Log: log,
+		Identity: hubIdentity, Hub: tappedHub{hub, &w.traffic}, Store: w.hub, Registry: r, Tick: tick, Log: log,
 	})
 	if err != nil {
 		return "", err
