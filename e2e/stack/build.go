@@ -138,8 +138,17 @@ func (b builder) hash() (string, error) {
 }
 
 // build fills a temporary directory and then renames it, so that dir is never
-// seen half full.
+// seen half full. The caller holds the lock.
 func (b builder) build(ctx context.Context, dir string) error {
+	stale, err := filepath.Glob(filepath.Join(b.cache, "."+b.name+"-*")) // of a build that was killed
+	if err != nil {
+		return err
+	}
+	for _, path := range stale {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
 	tmp, err := os.MkdirTemp(b.cache, "."+b.name+"-")
 	if err != nil {
 		return err

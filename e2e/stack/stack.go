@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// stopTime is how long a program may take to end before it is killed.
-const stopTime = 10 * time.Second
+// stopTime is how long a program may take to end before it is killed: what a
+// pod has, since our own programs are stopped here too.
+const stopTime = 30 * time.Second
 
 // A Config says what to start.
 type Config struct {
