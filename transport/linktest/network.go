@@ -61,7 +61,7 @@ const (
 
 // String returns the name of s.
 func (s Store) String() string {
-	return [...]string{"hub log", "agent's copy", "agent's log", "hub copy"}[s]
+	return [...]string{"HubLog", "AgentCopy", "AgentLog", "HubCopy"}[s]
 }
 
 // Traits is what a transport promises beyond what every Link does.

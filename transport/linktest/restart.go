@@ -15,6 +15,7 @@ var restarts = []test{
 	{name: "Restart/Both", run: func(w *world) { w.restartWithTraffic(true, true) }},
 	{name: "RestartInTraffic/Agent", run: agentRestartsInTraffic},
 	{name: "RestartInTraffic/Hub", run: hubRestartsInTraffic},
+	{name: "RestartInBlackHole", run: restartInBlackHole},
 	{name: "UnackedComesAgain/Agent", run: unackedByAgent},
 	{name: "UnackedComesAgain/Hub", run: unackedByHub},
 	{name: "LateAck", run: lateAck},
@@ -122,6 +123,25 @@ func hubRestartsInTraffic(w *world) {
 	}
 	require.NoError(w, g.Wait())
 	awaitAcross(all, up)
+}
+
+// restartInBlackHole: an agent that starts anew behind a silent line, whose other end does not
+// know yet, is not up before the line is whole. Then it takes the place of the one before.
+func restartInBlackHole(w *world) {
+	h, a := w.pair("alpha")
+	before := h.process()
+	a.awaitUp()
+	w.Fault(w.T, "alpha", BlackHole)
+	a = w.restartAgent(a)
+	a.awaitNever("up", func(s *Seen) bool { return s.Ups > 0 })
+	down, up := table{}, table{}
+	h.send(down, "key")
+	a.send(up, "key")
+	w.heal("alpha")
+	a.awaitTable(down)
+	h.awaitTable(up)
+	a.awaitUp()
+	h.await("the next process", func(s *Seen) bool { return s.Peer != nil && s.Peer.Process != before })
 }
 
 // awaitAcross waits until the last of the ends has seen what is in t and no process before

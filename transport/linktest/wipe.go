@@ -16,7 +16,7 @@ func wipes() []test {
 		for _, s := range lost {
 			names = append(names, s.String())
 		}
-		name := strings.Join(names, " and ")
+		name := strings.Join(names, "And")
 		needs := append([]Store{HubLog, AgentLog}, lost...)
 		all = append(all,
 			test{name: "Lost/" + name, needs: needs, run: func(w *world) { w.loses(lost, false) }},

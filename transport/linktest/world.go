@@ -2,6 +2,7 @@ package linktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -35,15 +36,23 @@ func newWorld(t *testing.T, a Adapter) *world {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, fmt.Errorf("not within %v", patience))
 	w.ctx = ctx
 	t.Cleanup(func() {
-		for _, e := range w.ends {
-			e.close()
-		}
-		if w.hub != nil {
-			w.stopHub()
-		}
+		w.finish()
 		cancel()
 	})
 	return w
+}
+
+// finish ends what runs, also after the test has failed.
+func (w *world) finish() {
+	for _, e := range w.ends {
+		err := errors.Join(e.link.Close(), e.End())
+		if !errors.Is(err, transport.ErrClosed) && !w.Failed() {
+			w.Errorf("link to %s: %v", e.link.Peer(), err)
+		}
+	}
+	if w.hub != nil {
+		w.stopHub()
+	}
 }
 
 func (w *world) startHub() {

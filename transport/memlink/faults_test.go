@@ -218,15 +218,45 @@ func TestShortBlackHoleIsNotNoticed(t *testing.T) {
 
 func TestSetAllReachesLinesToCome(t *testing.T) {
 	n := memlink.New(memlink.Config{Keeps: true})
-	ha, aa := open(t, n, "alpha")
 	n.SetAll(memlink.Weather{Line: memlink.Cut})
-	hub := n.Hub(presence)
-	go func() { _ = hub.Run(t.Context()) }()
-	_, err := hub.Link(t.Context(), "beta")
-	require.NoError(t, err)
-	_, err = n.Agent("beta", presence).Dial(t.Context())
-	require.NoError(t, err)
-	_, _ = ha, aa
-	down, _ := n.Traffic("beta")
+	h, _ := open(t, n, "alpha")
+	send(t, h, message("x", "1"))
+	down, _ := n.Traffic("alpha")
 	require.Zero(t, down)
+	n.SetAll(memlink.Weather{})
+	down, _ = n.Traffic("alpha")
+	require.Equal(t, memlink.Traffic{Values: 1}, down)
+}
+
+// BenchmarkFleet sends ten values to each of a thousand agents, and receives them.
+func BenchmarkFleet(b *testing.B) {
+	n := memlink.New(memlink.Config{Keeps: true})
+	hub := n.Hub(presence)
+	go func() { _ = hub.Run(b.Context()) }()
+	var ends [][2]transport.Link
+	for i := range 1000 {
+		name := fmt.Sprintf("agent-%d", i)
+		h, err := hub.Link(b.Context(), name)
+		require.NoError(b, err)
+		a, err := n.Agent(name, presence).Dial(b.Context())
+		require.NoError(b, err)
+		ends = append(ends, [2]transport.Link{h, a})
+	}
+	all := numbered(10)
+	for b.Loop() {
+		for _, e := range ends {
+			for _, m := range all {
+				_ = e[0].Send(b.Context(), m)
+			}
+			for got := 0; got < len(all); {
+				d, err := e[1].Receive(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				if d.Event == transport.Value {
+					got++
+				}
+			}
+		}
+	}
 }

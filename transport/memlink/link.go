@@ -200,6 +200,9 @@ func (e *link) next(ctx context.Context) (d transport.Delivery, ok bool, err err
 func (e *link) news() (d transport.Delivery, ok bool) {
 	d.Ack = func() {}
 	conn, losses := e.line.conn, e.out().losses
+	if conn != nil && conn.ends[e.side] != e {
+		conn = nil // that of a link before this one: its peer has not noticed yet
+	}
 	switch {
 	case e.losses != losses:
 		e.losses = losses

@@ -7,10 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var presence = transport.Presence{Version: "v0.0.0-test", Oldest: 1, Newest: 1}
 
