@@ -108,11 +108,13 @@ func (l *line) wake() {
 // flow lets cross what waits in the table of side s, or has a wave do so later.
 func (l *line) flow(s side) {
 	d := &l.tables[s]
-	if l.weather.Delay == 0 {
+	switch {
+	case !l.passes() || d.moving.len() == 0:
+		return
+	case l.weather.Delay == 0:
 		l.move(s, d.moving.len())
 		return
-	}
-	if d.waving || d.moving.len() == 0 || l.conn == nil {
+	case d.waving:
 		return
 	}
 	d.waving = true
@@ -124,10 +126,13 @@ func (l *line) flow(s side) {
 	})
 }
 
+// passes reports whether anything may cross now.
+func (l *line) passes() bool { return l.conn != nil && l.weather.Line == Whole }
+
 // move lets cross the first n rows that wait in the table of side s.
 func (l *line) move(s side, n int) {
 	d := &l.tables[s]
-	for ; n > 0 && l.conn != nil && l.weather.Line == Whole; n-- {
+	for ; n > 0 && l.passes(); n-- {
 		k := d.moving.pop()
 		if !d.cross(k) {
 			continue
