@@ -105,18 +105,24 @@ func writeOfNoChange(t *testing.T, w World) {
 // stay as they are to the byte.
 func writeKeepsOthers(t *testing.T, w World) {
 	k := w.key("a")
+	watch := w.watch(t, backend.Scope{})
 	w.Users.Edit(k, func(o *resource.Object) {
 		o.Parts[resource.Spec], o.Parts[resource.Status] = otherSpec, otherStatus
 		o.Parts[resource.Meta] = metadata("theirs", "1", "ours", "1").Text()
 	})
+	watch.shows(t, k, "the object", func(o resource.Object) bool { return o.Version != "" })
+	before := watch.objects()[k]
 	w.Users.Hold(k)
-	watch := w.watch(t, backend.Scope{})
+	watch.shows(t, k, "the finalizer", func(o resource.Object) bool { return o.Version != before.Version })
 	want := watch.objects()[k]
+	require.Equal(t, before.Parts, want.Parts, "which is in no part")
 	want.Parts[resource.Meta] = metadata("theirs", "1", "new", "1").Text()
 	stored := w.write(t, want)
 	requireStored(t, want, stored)
-	require.Equal(t, otherSpec, stored.Parts[resource.Spec])
-	require.Equal(t, otherStatus, stored.Parts[resource.Status])
+	w.Users.Delete(k)
+	watch.shows(t, k, "Deleting", func(o resource.Object) bool { return o.Deleting })
+	w.requireHeld(t, watch.objects()[k]) // by the finalizer that the write has not touched
+	w.Users.Finish(k)
 }
 
 func writeReportsOurs(t *testing.T, w World) {

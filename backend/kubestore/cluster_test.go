@@ -1,0 +1,144 @@
+package kubestore
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap/zaptest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// A cluster is a real API server with Argo CD's resource definitions, and nothing else.
+type cluster struct {
+	t *testing.T
+	*stack.Cluster
+}
+
+var namespaces atomic.Int64
+
+func startCluster(t *testing.T) cluster {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // a cold build takes eight
+	defer cancel()
+	s, err := stack.Start(ctx, t.TempDir(), stack.Config{
+		Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true}},
+		Output:   t.Output(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return cluster{t, s.Cluster("hub")}
+}
+
+// namespace returns the name of a new namespace.
+func (c cluster) namespace() string {
+	name := fmt.Sprintf("test-%d", namespaces.Add(1))
+	require.NoError(c.t, c.Namespace(c.t.Context(), name))
+	return name
+}
+
+// store runs a store over a proxy until the test is over.
+func (c cluster) store(t *testing.T, change ...func(*Config)) (*Store, *proxy) {
+	p := newProxy(t, c.RESTConfig())
+	cfg := Config{REST: p.config(), Side: resource.Principal, QPS: -1, Log: zaptest.NewLogger(t)}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s, err := New(cfg)
+	require.NoError(t, err)
+	run(t, s.Run)
+	return s, p
+}
+
+// run runs a part until the test is over.
+func run(t *testing.T, part func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- part(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+// users work on the API server directly, under a name of their own.
+type users struct {
+	t      *testing.T
+	client dynamic.Interface
+	proxy  *proxy
+}
+
+func (u users) apps(k resource.Key) dynamic.ResourceInterface {
+	return u.client.Resource(stack.Applications()).Namespace(k.Namespace)
+}
+
+func (u users) get(k resource.Key) *unstructured.Unstructured {
+	app, err := u.apps(k).Get(u.t.Context(), k.Name, metav1.GetOptions{})
+	require.NoError(u.t, err)
+	return app
+}
+
+func (u users) patch(k resource.Key, patch string) {
+	_, err := u.apps(k).Patch(u.t.Context(), k.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "users"})
+	require.NoError(u.t, err)
+}
+
+func (u users) Edit(k resource.Key, f func(*resource.Object)) {
+	l := layouts[k.Kind]
+	app, err := u.apps(k).Get(u.t.Context(), k.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		want := resource.Object{Key: k}
+		f(&want)
+		object, err := l.create(resource.Principal, want, "2026-01-02T03:04:05Z")
+		require.NoError(u.t, err)
+		made, err := decode(object)
+		require.NoError(u.t, err)
+		_, err = u.apps(k).Create(u.t.Context(), made, metav1.CreateOptions{FieldManager: "users"})
+		require.NoError(u.t, err)
+		return
+	}
+	require.NoError(u.t, err)
+	cur := l.read(k.Kind, resource.Principal, app)
+	want := cur.Object
+	f(&want)
+	patch, err := l.patch(resource.Principal, cur, want, "2026-01-02T03:04:05Z")
+	require.NoError(u.t, err)
+	if patch != "" {
+		u.patch(k, patch)
+	}
+}
+
+func (u users) Delete(k resource.Key) {
+	require.NoError(u.t, u.apps(k).Delete(u.t.Context(), k.Name, metav1.DeleteOptions{}))
+}
+
+func (u users) Hold(k resource.Key) {
+	app := u.get(k)
+	app.SetFinalizers(append(app.GetFinalizers(), "example.com/hold"))
+	_, err := u.apps(k).Update(u.t.Context(), app, metav1.UpdateOptions{FieldManager: "users"})
+	require.NoError(u.t, err)
+}
+
+func (u users) Finish(k resource.Key) {
+	app, err := u.apps(k).Get(u.t.Context(), k.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || app.GetDeletionTimestamp() == nil {
+		return
+	}
+	u.patch(k, `{"metadata":{"finalizers":null}}`)
+}
+
+func (u users) Lose(k resource.Key) {
+	u.proxy.set(blind)
+	u.patch(k, `{"metadata":{"finalizers":null}}`)
+	u.Delete(k)
+	u.proxy.set(expired)
+}

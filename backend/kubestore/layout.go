@@ -1,0 +1,257 @@
+package kubestore
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// A layout says where the parts of a kind of object stand in the Kubernetes API. A new
+// kind is a new row of layouts, and nothing else here.
+type layout struct {
+	resource   schema.GroupVersionResource
+	fields     []field // a path comes after the paths that it begins with
+	annotation map[resource.Part]string
+	// conditions is the path of the list of conditions; those of the types in ours are no
+	// part of the status. The message of fault is the Fault part.
+	conditions []string
+	ours       []string
+	fault      string
+}
+
+// A field is a part of an object that stands below a path.
+type field struct {
+	part   resource.Part
+	path   []string
+	except []string // fields below path that are not of this part
+}
+
+var layouts = map[resource.Kind]layout{
+	resource.Application: {
+		resource: schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"},
+		fields: []field{
+			{part: resource.Spec, path: []string{"spec"}},
+			{part: resource.Operation, path: []string{"operation"}},
+			{part: resource.Status, path: []string{"status"}, except: []string{"operationState"}},
+			{part: resource.OpState, path: []string{"status", "operationState"}},
+		},
+		annotation: map[resource.Part]string{resource.OpID: operationIDAnnotation},
+		conditions: []string{"status", "conditions"},
+		ours:       []string{"AgentError", "AgentPending", "DeletionHeld"},
+		fault:      "AgentError",
+	},
+}
+
+// A record is an Object, and what else is in lists of which it owns some items.
+type record struct {
+	resource.Object
+	finalizers []string // those that are none of Argo CD's
+	conditions []any    // those of our own
+}
+
+// read takes an object of the API apart, and leaves it as it is.
+func (l layout) read(kind resource.Kind, side resource.Side, u *unstructured.Unstructured) record {
+	r := record{Object: resource.Object{
+		Key:      resource.Key{Kind: kind, Namespace: u.GetNamespace(), Name: u.GetName()},
+		UID:      string(u.GetUID()),
+		Version:  u.GetResourceVersion(),
+		Deleting: u.GetDeletionTimestamp() != nil,
+	}}
+	for _, f := range l.fields {
+		v, _, _ := unstructured.NestedFieldNoCopy(u.Object, f.path...)
+		if m, ok := v.(map[string]any); ok && len(f.except) > 0 {
+			v = f.clean(m)
+		}
+		if m, ok := v.(map[string]any); ok && under(f.path, l.conditions) {
+			v, r.conditions = l.split(m)
+		}
+		if m, ok := v.(map[string]any); ok && len(m) == 0 && len(f.except) > 0 {
+			v = nil // only the fields of others were there
+		}
+		r.Parts[f.part] = resource.Canonical(v)
+	}
+	annotations := u.GetAnnotations()
+	for p, key := range l.annotation {
+		r.Parts[p] = annotations[key]
+	}
+	r.Parts[resource.Fault] = l.faultIn(r.conditions)
+	labels := u.GetLabels()
+	r.Origin = readOrigin(side, labels, annotations)
+	m := travelling(resource.Metadata{Labels: labels, Annotations: annotations, Finalizers: u.GetFinalizers()})
+	r.Parts[resource.Meta] = m.Text()
+	for _, f := range u.GetFinalizers() {
+		if !isCascade(f) {
+			r.finalizers = append(r.finalizers, f)
+		}
+	}
+	if r.Origin != (resource.Origin{}) {
+		r.Ours = written(u).Text()
+	}
+	return r
+}
+
+// lay is the inverse of read: it lays the parts of a record out as the API has them.
+// What does not differ between two records is laid out alike.
+func (l layout) lay(r record, side resource.Side) (map[string]any, error) {
+	root := map[string]any{}
+	for _, f := range l.fields {
+		v, err := resource.Decode(r.Parts[f.part])
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s is no JSON: %w", backend.ErrRefused, f.part, err)
+		}
+		if v == nil {
+			continue
+		}
+		if m, ok := v.(map[string]any); ok && len(f.except) > 0 {
+			v = f.clean(m)
+		}
+		if m, ok := v.(map[string]any); ok && under(f.path, l.conditions) {
+			v, _ = l.split(m)
+		}
+		if err := put(root, f.path, v); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.conditions) > 0 {
+		others, _, _ := unstructured.NestedFieldNoCopy(root, l.conditions...)
+		list, _ := others.([]any)
+		if err := put(root, l.conditions, slices.Concat(list, r.conditions)); err != nil {
+			return nil, err
+		}
+	}
+	root["metadata"] = l.metadata(r, side)
+	return root, nil
+}
+
+func (l layout) metadata(r record, side resource.Side) map[string]any {
+	m := travelling(resource.ParseMetadata(r.Parts[resource.Meta]))
+	labels, annotations := texts(m.Labels), texts(m.Annotations)
+	for p, key := range l.annotation {
+		if r.Parts[p] != "" {
+			annotations[key] = r.Parts[p]
+		}
+	}
+	markOrigin(r.Origin, side, labels, annotations)
+	out := map[string]any{}
+	if len(labels) > 0 {
+		out["labels"] = labels
+	}
+	if len(annotations) > 0 {
+		out["annotations"] = annotations
+	}
+	var finalizers []any
+	for _, f := range slices.Concat(r.finalizers, m.Finalizers) {
+		finalizers = append(finalizers, f)
+	}
+	if len(finalizers) > 0 {
+		out["finalizers"] = finalizers
+	}
+	return out
+}
+
+// clean returns m without the fields that are not of this part.
+func (f field) clean(m map[string]any) map[string]any {
+	m = maps.Clone(m)
+	for _, name := range f.except {
+		delete(m, name)
+	}
+	return m
+}
+
+// split takes our own conditions out of a status.
+func (l layout) split(status map[string]any) (without map[string]any, ours []any) {
+	name := l.conditions[len(l.conditions)-1]
+	list, ok := status[name].([]any)
+	if !ok {
+		return status, nil
+	}
+	var others []any
+	for _, c := range list {
+		if slices.Contains(l.ours, conditionType(c)) {
+			ours = append(ours, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	if len(ours) == 0 {
+		return status, nil
+	}
+	without = maps.Clone(status)
+	delete(without, name)
+	if len(others) > 0 {
+		without[name] = others
+	}
+	return without, ours
+}
+
+// faultIn returns the message of the condition that holds the Fault part.
+func (l layout) faultIn(conditions []any) string {
+	for _, c := range conditions {
+		if conditionType(c) == l.fault {
+			text, _ := c.(map[string]any)["message"].(string)
+			return text
+		}
+	}
+	return ""
+}
+
+// withFault returns conditions with another message in the one that holds the Fault part,
+// or without that one if there is no message; now is the time of the change.
+func (l layout) withFault(conditions []any, message, now string) []any {
+	if l.faultIn(conditions) == message {
+		return conditions
+	}
+	out := slices.DeleteFunc(slices.Clone(conditions), func(c any) bool { return conditionType(c) == l.fault })
+	if message != "" {
+		out = append(out, map[string]any{"type": l.fault, "message": message, "lastTransitionTime": now})
+	}
+	return out
+}
+
+func conditionType(c any) string {
+	m, _ := c.(map[string]any)
+	text, _ := m["type"].(string)
+	return text
+}
+
+// put sets the field at path, below which nothing but objects may stand.
+func put(root map[string]any, path []string, v any) error {
+	for _, name := range path[:len(path)-1] {
+		if root[name] == nil {
+			root[name] = map[string]any{}
+		}
+		next, ok := root[name].(map[string]any)
+		if !ok {
+			return fmt.Errorf("%w: %s is no object", backend.ErrRefused, strings.Join(path[:len(path)-1], "."))
+		}
+		root = next
+	}
+	root[path[len(path)-1]] = v
+	return nil
+}
+
+// under reports whether path is right below parent.
+func under(parent, path []string) bool {
+	return len(path) == len(parent)+1 && slices.Equal(parent, path[:len(parent)])
+}
+
+func texts(kv map[string]string) map[string]any {
+	out := make(map[string]any, len(kv))
+	for k, v := range kv {
+		out[k] = v
+	}
+	return out
+}
+
+// kinds returns the kinds that have a layout, sorted.
+func kinds() []resource.Kind {
+	return slices.SortedFunc(maps.Keys(layouts), cmp.Compare[resource.Kind])
+}

@@ -1,0 +1,243 @@
+// Package kubestore keeps objects in a Kubernetes API: the Store, the Registry and the
+// identity of a hub or a spoke that is a cluster.
+//
+// Objects are unstructured JSON: what this code does not know passes untouched. One
+// reflector (the engine of an informer) per kind keeps a mirror of the cluster, of which
+// every watch is shown its namespace; a Write is one merge patch of exactly the owned
+// fields that differ, on the condition of the version that its caller has seen.
+package kubestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// Config is what a Store is made of.
+type Config struct {
+	REST *rest.Config  // how to reach the API server
+	Side resource.Side // whose cluster it is: it says how a copy is marked
+	// Namespace, if set, is the only one that the store knows: then it needs no right in
+	// any other.
+	Namespace string
+	// QPS and Burst limit the requests to the API server; 0 is client-go's default, and a
+	// QPS below 0 is no limit.
+	QPS   float32
+	Burst int
+	// Patience is how long a Write or Remove waits for the API server, and then for its
+	// effect to be shown; 0 is 10 s.
+	Patience time.Duration
+	Log      *zap.Logger
+}
+
+// Store is a backend.Store in a Kubernetes API. Its methods work while Run runs.
+type Store struct {
+	cfg    Config
+	http   *http.Client
+	client dynamic.Interface
+	mirror *mirror
+}
+
+var _ backend.Store = (*Store)(nil)
+
+// New returns a Store. It does not reach out.
+func New(cfg Config) (*Store, error) {
+	if cfg.REST == nil || cfg.Log == nil {
+		return nil, errors.New("kubestore: REST and Log must be set")
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 10 * time.Second
+	}
+	limits := rest.CopyConfig(cfg.REST)
+	limits.QPS, limits.Burst = cfg.QPS, cfg.Burst
+	c, err := connect(limits, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfigAndClient(c.rest, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("kubestore: %w", err)
+	}
+	return &Store{
+		cfg: cfg, http: c.http, client: client,
+		mirror: newMirror(cfg.Side, cfg.Log, kinds()),
+	}, nil
+}
+
+// Run keeps the mirror of the cluster until ctx is done, and returns the cause. An API
+// server that cannot be reached is tried again for ever.
+func (s *Store) Run(ctx context.Context) error {
+	defer s.http.CloseIdleConnections()
+	g, ctx := errgroup.WithContext(ctx)
+	for kind := range s.mirror.kinds {
+		client := s.resource(kind, s.cfg.Namespace)
+		g.Go(func() error {
+			return follow(ctx, string(kind), s.cfg.Log, sink{s.mirror, kind}, client.List, client.Watch)
+		})
+	}
+	return g.Wait()
+}
+
+func (s *Store) resource(kind resource.Kind, namespace string) dynamic.ResourceInterface {
+	return s.client.Resource(layouts[kind].resource).Namespace(namespace)
+}
+
+// Watch implements backend.Store. It waits until the cluster is listed. Objects are shown
+// in the order of their keys.
+func (s *Store) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
+	err := s.listed(ctx)
+	if err == nil {
+		err = s.mirror.watch(scope)(ctx, f)
+	}
+	return fmt.Errorf("kubestore: watch: %w", err)
+}
+
+func (s *Store) listed(ctx context.Context) error {
+	select {
+	case <-s.mirror.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Write implements backend.Store. A field whose value is null cannot be written, and is
+// left out.
+func (s *Store) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
+	stored, err := s.write(ctx, want)
+	if err != nil {
+		return resource.Object{}, fmt.Errorf("kubestore: write %s: %w", want.Key, err)
+	}
+	return stored, nil
+}
+
+func (s *Store) write(ctx context.Context, want resource.Object) (resource.Object, error) {
+	cur, err := s.current(ctx, want.Key, want.Version)
+	if err != nil {
+		return resource.Object{}, err
+	}
+	stored, err := s.request(ctx, cur, want)
+	if err != nil {
+		return resource.Object{}, err
+	}
+	return stored, s.shown(ctx, want.Key, func(ctx context.Context) error {
+		return s.mirror.reached(ctx, want.Key.Kind, stored.Version)
+	})
+}
+
+// current returns the record of k, which must be of that version, "" for none.
+func (s *Store) current(ctx context.Context, k resource.Key, version string) (record, error) {
+	if err := s.check(k); err != nil {
+		return record{}, err
+	}
+	if err := s.listed(ctx); err != nil {
+		return record{}, err
+	}
+	cur := s.mirror.get(k)
+	if cur.Version != version {
+		return record{}, backend.ErrConflict
+	}
+	return cur, nil
+}
+
+// request makes the one request of a Write.
+func (s *Store) request(ctx context.Context, cur record, want resource.Object) (resource.Object, error) {
+	l, now := layouts[want.Key.Kind], time.Now().UTC().Format(time.RFC3339)
+	client := s.resource(want.Key.Kind, want.Key.Namespace)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	defer cancel()
+	var u *unstructured.Unstructured
+	if cur.Version == "" {
+		object, err := l.create(s.cfg.Side, want, now)
+		if err != nil {
+			return resource.Object{}, err
+		}
+		u, err = decode(object)
+		if err == nil {
+			u, err = client.Create(ctx, u, metav1.CreateOptions{FieldManager: FieldManager})
+		}
+		if err != nil {
+			return resource.Object{}, creating.explain(ctx, err)
+		}
+	} else {
+		patch, err := l.patch(s.cfg.Side, cur, want, now)
+		if err != nil || patch == "" {
+			return cur.Object, err
+		}
+		u, err = client.Patch(ctx, want.Key.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: FieldManager})
+		if err != nil {
+			return resource.Object{}, changing.explain(ctx, err)
+		}
+	}
+	return l.read(want.Key.Kind, s.cfg.Side, u).Object, nil
+}
+
+// decode gives numbers the types that the client's encoder takes. They stay what the API
+// server makes of them: it, too, keeps integers of 64 bits and else floating point.
+func decode(object map[string]any) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON([]byte(resource.Canonical(object))); err != nil {
+		return nil, fmt.Errorf("%w: %w", backend.ErrRefused, err)
+	}
+	return u, nil
+}
+
+// Remove implements backend.Store.
+func (s *Store) Remove(ctx context.Context, k resource.Key, version string) error {
+	if err := s.remove(ctx, k, version); err != nil {
+		return fmt.Errorf("kubestore: remove %s: %w", k, err)
+	}
+	return nil
+}
+
+func (s *Store) remove(ctx context.Context, k resource.Key, version string) error {
+	cur, err := s.current(ctx, k, version)
+	if err != nil {
+		return err
+	}
+	if version == "" { // and there is none
+		return backend.ErrConflict
+	}
+	foreground, uid := metav1.DeletePropagationForeground, types.UID(cur.UID)
+	request, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	defer cancel()
+	err = s.resource(k.Kind, k.Namespace).Delete(request, k.Name, metav1.DeleteOptions{
+		PropagationPolicy: &foreground,
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+	})
+	if err != nil {
+		return changing.explain(request, err)
+	}
+	return s.shown(ctx, k, func(ctx context.Context) error {
+		return s.mirror.until(ctx, func() bool {
+			now := s.mirror.kinds[k.Kind].records[k.Namespace][k.Name]
+			return now.UID != cur.UID || now.Deleting
+		})
+	})
+}
+
+// shown returns once arrived has returned and all watches have shown what the mirror then
+// holds of k. What takes longer than Patience is an error that may go away: the change
+// is made, but whoever asked cannot be told its effect.
+func (s *Store) shown(ctx context.Context, k resource.Key, arrived func(context.Context) error) error {
+	late := fmt.Errorf("the change was made, but not shown within %v", s.cfg.Patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Patience, late)
+	defer cancel()
+	if err := arrived(ctx); err != nil {
+		return err
+	}
+	return s.mirror.feed.Shown(ctx, k)
+}
