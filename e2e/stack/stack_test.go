@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -55,9 +56,7 @@ func testApplication(t *testing.T, s *stack.Stack) {
 		stack.AppPath + "/more.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n",
 	})
 	require.NoError(t, err)
-	refresh := []byte(`{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"normal"}}}`)
-	_, err = applications(spoke).Patch(ctx, "demo", "application/merge-patch+json", refresh, metav1.PatchOptions{})
-	require.NoError(t, err)
+	refresh(t, spoke, "demo")
 	stacktest.Eventually(t, func(ctx context.Context) error {
 		_, err := settings.Get(ctx, "more", metav1.GetOptions{})
 		return err
@@ -176,6 +175,9 @@ func testRestarts(t *testing.T, s *stack.Stack) {
 	require.NoError(t, server.Start(ctx))
 	require.NoError(t, controller.Start(ctx))
 
+	// A restarted controller compares an Application again only when something
+	// happens; what goes before it watches the cluster it finds minutes later.
+	refresh(t, spoke, "demo")
 	require.NoError(t, configMaps(spoke, "demo").Delete(ctx, "settings", metav1.DeleteOptions{}))
 	stacktest.Eventually(t, func(ctx context.Context) error {
 		_, err := configMaps(spoke, "demo").Get(ctx, "settings", metav1.GetOptions{})
@@ -217,6 +219,22 @@ func applications(c *stack.Cluster) dynamic.ResourceInterface {
 
 func configMaps(c *stack.Cluster, namespace string) dynamic.ResourceInterface {
 	return c.Dynamic().Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(namespace)
+}
+
+// refresh lets the controller compare an Application, and returns once it has.
+func refresh(t *testing.T, c *stack.Cluster, name string) {
+	t.Helper()
+	const annotation = "argocd.argoproj.io/refresh"
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"normal"}}}`, annotation)
+	_, err := applications(c).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+	stacktest.Eventually(t, func(ctx context.Context) error {
+		app, err := applications(c).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && app.GetAnnotations()[annotation] != "" {
+			return fmt.Errorf("application %s is not compared yet", name)
+		}
+		return err
+	})
 }
 
 // healthy checks that an Application is Synced and Healthy.
