@@ -21,6 +21,7 @@ type disaster struct {
 	back   bool // what was made since is missing, and must be held back
 	all    bool // everything is missing, and must be held back
 	same   bool // what is there is the same apps under new UIDs: taken over in place
+	lacks  bool // one of them is missing, and must be held back
 }
 
 var disasters = []disaster{
@@ -48,6 +49,16 @@ var disasters = []disaster{
 			w.renew(k)
 		}
 		w.half[0].loseLog(w.random())
+	}},
+	{name: "another hub that lacks one", same: true, lacks: true, strike: func(w *world, _ map[resource.Key]resource.Object, _ int) {
+		w.hubID = "another"
+		for i, k := range sortedKeys(w.node[0].store) {
+			if i == 0 {
+				delete(w.node[0].store, k)
+				continue
+			}
+			w.renew(k)
+		}
 	}},
 	{name: "identity lost and emptied", all: true, strike: func(w *world, _ map[resource.Key]resource.Object, _ int) {
 		w.hubID, w.node[0].store = "another", map[resource.Key]resource.Object{}
@@ -148,14 +159,14 @@ func (d disaster) judge(w *world, before map[resource.Key]resource.Object) error
 			return fmt.Errorf("%v is no more what it was: %v", before[k], c)
 		case c.Deleting:
 			return fmt.Errorf("%v is being deleted", c)
-		case d.same && c.Origin != (resource.Origin{UID: hub.store[k].UID, By: w.hubID}):
+		case d.same && hub.store[k].UID != "" && c.Origin != (resource.Origin{UID: hub.store[k].UID, By: w.hubID}):
 			return fmt.Errorf("%v was not taken over by %v", c, hub.store[k])
 		}
 		if _, there := hub.store[k]; !there || hub.blind {
 			missing = append(missing, k)
 		}
 	}
-	if d.all && len(missing) != len(before) || d.same && len(missing) != 0 {
+	if d.all && len(missing) != len(before) || d.same && !d.lacks && len(missing) != 0 || d.lacks && len(missing) != 1 {
 		return fmt.Errorf("the disaster did not strike: %d of %d are missing", len(missing), len(before))
 	}
 	var held []resource.Key

@@ -1,0 +1,182 @@
+package resource_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// TestOwners holds the table of who owns what, printed as people read it.
+func TestOwners(t *testing.T) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-12s %-15s %-20s %s\n", "kind", "part", "managed", "autonomous")
+	for _, k := range resource.Kinds() {
+		for p := range resource.NumParts {
+			fmt.Fprintf(&b, "%-12s %-15s %-20s %s\n", k, p, owners(resource.Managed, k, p), owners(resource.Autonomous, k, p))
+		}
+	}
+	want, err := os.ReadFile("testdata/owners.txt")
+	require.NoError(t, err)
+	require.Equal(t, string(want), b.String())
+}
+
+// owners says who owns a part, and who makes its own equal to that.
+func owners(m resource.Mode, k resource.Kind, p resource.Part) string {
+	r, say, mirror := resource.Rules{Mode: m}, []string{}, ""
+	for _, s := range []resource.Side{resource.Principal, resource.Agent} {
+		if r.Owns(s, k, p) {
+			say = append(say, s.String())
+		}
+		if r.Mirrors(s, k, p) {
+			mirror = " -> " + s.String()
+		}
+	}
+	if len(say) == 0 {
+		return "-"
+	}
+	return strings.Join(say, ", ") + mirror
+}
+
+func TestNamesRoundTrip(t *testing.T) {
+	for p := range resource.NumParts {
+		got, ok := resource.PartNamed(p.String())
+		require.True(t, ok)
+		require.Equal(t, p, got)
+	}
+	_, ok := resource.PartNamed("nonsense")
+	require.False(t, ok)
+	for _, m := range []resource.Mode{resource.Managed, resource.Autonomous} {
+		got, ok := resource.ParseMode(m.String())
+		require.True(t, ok)
+		require.Equal(t, m, got)
+	}
+	_, ok = resource.ParseMode("Managed")
+	require.False(t, ok)
+}
+
+func metadata() *rapid.Generator[resource.Metadata] {
+	return rapid.Custom(func(t *rapid.T) resource.Metadata {
+		kv := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c", "d/e"}), rapid.SampledFrom([]string{"", "1", "2", "<&>"}), 0, 4)
+		return resource.Metadata{
+			Labels: kv.Draw(t, "labels"), Annotations: kv.Draw(t, "annotations"),
+			Finalizers: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y"}), 0, 2, rapid.ID[string]).Draw(t, "finalizers"),
+		}
+	})
+}
+
+// TestOverlay holds the rule of ownership by key for all that can be drawn.
+func TestOverlay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		have, want, ours := metadata().Draw(t, "have"), metadata().Draw(t, "want"), metadata().Draw(t, "ours")
+		got := have.Overlay(want, ours)
+		for _, c := range []struct{ have, want, ours, got map[string]string }{
+			{have.Labels, want.Labels, ours.Labels, got.Labels},
+			{have.Annotations, want.Annotations, ours.Annotations, got.Annotations},
+		} {
+			for k, v := range c.want {
+				require.Equal(t, v, c.got[k], "the owner's key")
+			}
+			for k, v := range c.have {
+				_, owner := c.want[k]
+				_, our := c.ours[k]
+				g, there := c.got[k]
+				switch {
+				case !owner && our:
+					require.False(t, there, "a key that the owner removed")
+				case !owner:
+					require.Equal(t, v, g, "somebody else's key")
+				}
+			}
+			for k := range c.got {
+				_, owner := c.want[k]
+				_, had := c.have[k]
+				require.True(t, owner || had, "a key out of nowhere")
+			}
+		}
+		require.ElementsMatch(t, want.Finalizers, got.Finalizers)
+		require.Equal(t, got.Text(), got.Overlay(want, ours).Text(), "done twice is done once")
+	})
+}
+
+func TestMetadataText(t *testing.T) {
+	require.Empty(t, resource.Metadata{}.Text())
+	require.Empty(t, resource.Metadata{Labels: map[string]string{}}.Text())
+	require.Equal(t, resource.Metadata{}, resource.ParseMetadata("no JSON"))
+	m := resource.Metadata{Annotations: map[string]string{"b": "<2>", "a": "1"}, Finalizers: []string{"y", "x"}}
+	require.Equal(t, `{"annotations":{"a":"1","b":"<2>"},"finalizers":["x","y"]}`, m.Text())
+	rapid.Check(t, func(t *rapid.T) {
+		m := metadata().Draw(t, "metadata")
+		require.Equal(t, m.Text(), resource.ParseMetadata(m.Text()).Text())
+		require.Equal(t, m.Only(m.Keys()).Text(), m.Text())
+	})
+}
+
+// TestCanonical holds that numbers and unknown fields survive as they are.
+func TestCanonical(t *testing.T) {
+	for _, text := range []string{`{"a":12345678901234567890,"b":1.10,"c":1e400}`, `[null,true,"<&>\u2028"]`, `"x"`, `{}`} {
+		v, err := resource.Decode(text)
+		require.NoError(t, err)
+		require.Equal(t, text, resource.Canonical(v))
+	}
+	v, err := resource.Decode("")
+	require.NoError(t, err)
+	require.Empty(t, resource.Canonical(v))
+	_, err = resource.Decode("{")
+	require.Error(t, err)
+}
+
+func TestOperations(t *testing.T) {
+	at := time.Unix(1_700_000_000, 123456789).UTC()
+	id := resource.OperationID("uid", at, `{"sync":{}}`)
+	got, ok := resource.OperationNamed(id, "uid", `{"sync":{}}`)
+	require.True(t, ok)
+	require.True(t, at.Equal(got))
+	for _, c := range [][3]string{{id, "another", `{"sync":{}}`}, {id, "uid", `{}`}, {"", "uid", ""}, {"x-y", "uid", ""}} {
+		_, ok := resource.OperationNamed(c[0], c[1], c[2])
+		require.False(t, ok, c)
+	}
+	require.NotEqual(t, id, resource.OperationID("uid", at.Add(1), `{"sync":{}}`), "the same request again is another")
+
+	pending := resource.PendingOperation(`{"sync":{"revision":"main"}}`, "edge-1", at)
+	require.JSONEq(t, `{"phase":"Running","message":"waiting for agent edge-1","startedAt":"2023-11-14T22:13:20Z","operation":{"sync":{"revision":"main"}}}`, pending)
+	require.False(t, resource.OperationFinished(pending))
+	for phase, finished := range map[string]bool{"Succeeded": true, "Failed": true, "Error": true, "Running": false, "Terminating": false, "": false} {
+		require.Equal(t, finished, resource.OperationFinished(fmt.Sprintf(`{"phase":%q}`, phase)), phase)
+	}
+	require.False(t, resource.OperationFinished("no JSON"))
+}
+
+func TestPolicies(t *testing.T) {
+	note := func(k, v string) string {
+		return resource.Metadata{Annotations: map[string]string{k: v}}.Text()
+	}
+	for _, c := range []struct {
+		rules  resource.Rules
+		note   string
+		adopts bool
+	}{
+		{}, {rules: resource.Rules{Adopt: true}, adopts: true},
+		{rules: resource.Rules{Adopt: true}, note: "never"}, {note: "always", adopts: true}, {note: "sometimes"},
+	} {
+		o := resource.Object{Parts: resource.Parts{resource.Meta: note(resource.AdoptionAnnotation, c.note)}}
+		require.Equal(t, c.adopts, c.rules.Adopts(resource.Agent, o), c)
+		require.False(t, c.rules.Adopts(resource.Principal, o), "a hub never adopts")
+	}
+	for _, c := range []struct {
+		rules     resource.Rules
+		note      string
+		recreates bool
+	}{
+		{recreates: true}, {rules: resource.Rules{Mismatch: resource.Upsert}},
+		{note: "upsert"}, {rules: resource.Rules{Mismatch: resource.Upsert}, note: "recreate", recreates: true},
+	} {
+		require.Equal(t, c.recreates, c.rules.Recreates(note(resource.MismatchAnnotation, c.note)), c)
+	}
+}
