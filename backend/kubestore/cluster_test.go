@@ -3,7 +3,8 @@ package kubestore
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,23 +26,49 @@ type cluster struct {
 	*stack.Cluster
 }
 
-var namespaces atomic.Int64
+// shared is the one API server of all tests, started by the first that needs it. Each
+// test works in namespaces of its own.
+var shared struct {
+	sync.Mutex
+	stack      *stack.Stack
+	namespaces int
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.stack != nil {
+		if err := shared.stack.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.RemoveAll(shared.stack.Dir())
+	}
+	os.Exit(code)
+}
 
 func startCluster(t *testing.T) cluster {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // a cold build takes eight
-	defer cancel()
-	s, err := stack.Start(ctx, t.TempDir(), stack.Config{
-		Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true}},
-		Output:   t.Output(),
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	return cluster{t, s.Cluster("hub")}
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.stack == nil {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute) // a cold build takes eight
+		defer cancel()
+		dir, err := os.MkdirTemp("", "kubestore")
+		require.NoError(t, err)
+		shared.stack, err = stack.Start(ctx, dir, stack.Config{
+			Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true}},
+			Output:   os.Stderr,
+		})
+		require.NoError(t, err)
+	}
+	return cluster{t, shared.stack.Cluster("hub")}
 }
 
 // namespace returns the name of a new namespace.
 func (c cluster) namespace() string {
-	name := fmt.Sprintf("test-%d", namespaces.Add(1))
+	shared.Lock()
+	defer shared.Unlock()
+	shared.namespaces++
+	name := fmt.Sprintf("test-%d", shared.namespaces)
 	require.NoError(c.t, c.Namespace(c.t.Context(), name))
 	return name
 }
