@@ -156,6 +156,25 @@ func TestHubRunsOnce(t *testing.T) {
 	require.ErrorContains(t, h.Run(t.Context()), "has run")
 }
 
+func TestLinkWaitsForRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := memlink.New(memlink.Config{}).Hub(presence)
+		opened := make(chan error, 1)
+		go func() {
+			_, err := h.Link(t.Context(), "alpha")
+			opened <- err
+		}()
+		synctest.Wait()
+		require.Empty(t, opened)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- h.Run(ctx) }()
+		require.NoError(t, <-opened)
+		cancel()
+		require.ErrorIs(t, <-ran, context.Canceled)
+	})
+}
+
 // TestPoorWeather shows that each fault happens, and does no harm.
 func TestPoorWeather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
