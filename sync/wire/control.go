@@ -15,6 +15,7 @@ import (
 type manifest struct {
 	Epoch    string  `json:"epoch"`
 	By       string  `json:"by"`
+	Since    uint64  `json:"since,string"`
 	Age      uint64  `json:"age,string"`
 	Peak     uint64  `json:"peak,string"`
 	Count    int     `json:"count"`
@@ -23,7 +24,7 @@ type manifest struct {
 }
 
 func manifestOf(m engine.Manifest) manifest {
-	return manifest{m.Epoch, m.By, m.Age, m.Peak, m.Count, hex(m.Root), ticketOf(m.Answered)}
+	return manifest{m.Epoch, m.By, m.Since, m.Age, m.Peak, m.Count, hex(m.Root), ticketOf(m.Answered)}
 }
 
 func (m manifest) body() (engine.Manifest, error) {
@@ -32,7 +33,7 @@ func (m manifest) body() (engine.Manifest, error) {
 		err = fmt.Errorf("%w: %d rows", ErrMalformed, m.Count)
 	}
 	return engine.Manifest{
-		Epoch: m.Epoch, By: m.By, Age: m.Age, Peak: m.Peak, Count: m.Count, Root: root, Answered: m.Answered.body(),
+		Epoch: m.Epoch, By: m.By, Since: m.Since, Age: m.Age, Peak: m.Peak, Count: m.Count, Root: root, Answered: m.Answered.body(),
 	}, err
 }
 
@@ -113,6 +114,7 @@ func (w ask) body() (engine.Ask, error) {
 
 type fuse struct {
 	By      string   `json:"by"`
+	Since   uint64   `json:"since,string"`
 	Age     uint64   `json:"age,string"`
 	Back    bool     `json:"back,omitempty"`
 	Removed []int64  `json:"removed,omitempty"` // Unix seconds
@@ -125,7 +127,7 @@ type absent struct {
 }
 
 func fuseOf(f engine.Fuse) fuse {
-	w := fuse{By: f.By, Age: f.Age, Back: f.Back, Removed: f.Removed}
+	w := fuse{By: f.By, Since: f.Since, Age: f.Age, Back: f.Back, Removed: f.Removed}
 	for _, a := range f.Held {
 		w.Held = append(w.Held, absent{Name(a.Key), a.UID})
 	}
@@ -133,7 +135,7 @@ func fuseOf(f engine.Fuse) fuse {
 }
 
 func (w fuse) body() (engine.Fuse, error) {
-	f := engine.Fuse{By: w.By, Age: w.Age, Back: w.Back, Removed: w.Removed}
+	f := engine.Fuse{By: w.By, Since: w.Since, Age: w.Age, Back: w.Back, Removed: w.Removed}
 	for _, a := range w.Held {
 		k, err := objectKey(a.Key)
 		if err != nil {

@@ -92,6 +92,7 @@ func aManifest(t *rapid.T) engine.Message {
 	return engine.Message{Key: engine.ManifestKey, Body: engine.Manifest{
 		Epoch:    rapid.String().Draw(t, "epoch"),
 		By:       rapid.String().Draw(t, "by"),
+		Since:    rapid.Uint64().Draw(t, "since"),
 		Age:      rapid.Uint64().Draw(t, "age"),
 		Peak:     rapid.Uint64().Draw(t, "peak"),
 		Count:    rapid.IntRange(0, 1<<40).Draw(t, "count"),
@@ -121,9 +122,10 @@ func anAsk(t *rapid.T) engine.Message {
 
 func aFuse(t *rapid.T) engine.Message {
 	f := engine.Fuse{
-		By:   aWord().Draw(t, "by"),
-		Age:  rapid.Uint64().Draw(t, "age"),
-		Back: rapid.Bool().Draw(t, "back"),
+		By:    aWord().Draw(t, "by"),
+		Since: rapid.Uint64().Draw(t, "since"),
+		Age:   rapid.Uint64().Draw(t, "age"),
+		Back:  rapid.Bool().Draw(t, "back"),
 	}
 	f.Removed = append(f.Removed, rapid.SliceOf(rapid.Int64()).Draw(t, "removed")...)
 	for _, k := range rapid.SliceOf(aKey()).Draw(t, "held") {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +44,7 @@ var examples = map[string]engine.Message{
 		Body: engine.Tombstone{UID: "0b5c"},
 	},
 	"manifest": {Key: engine.ManifestKey, Body: engine.Manifest{
-		Epoch: "e1", By: envelope.Source, Age: 4711, Peak: 1 << 63, Count: 3, Root: 0xabc, Answered: engine.Ticket{Epoch: "e2", N: 7},
+		Epoch: "e1", By: envelope.Source, Since: 815, Age: 4711, Peak: 1 << 63, Count: 3, Root: 0xabc, Answered: engine.Ticket{Epoch: "e2", N: 7},
 	}},
 	"sums": {Key: engine.SumsKey, Body: engine.Sums{
 		Answered: engine.Ticket{Epoch: "e2", N: 7}, Of: [engine.Buckets]uint64{0: 1, 255: 1<<64 - 1},
@@ -56,7 +57,7 @@ var examples = map[string]engine.Message{
 		},
 	}},
 	"fuse": {Key: engine.FuseKey, Body: engine.Fuse{
-		By: envelope.Source, Age: 4711, Back: true, Removed: []int64{1772368215},
+		By: envelope.Source, Since: 815, Age: 4711, Back: true, Removed: []int64{1772368215},
 		Held: []engine.Absent{{Key: resource.Key{Kind: resource.Application, Namespace: "ns", Name: "a"}, UID: "0b5c"}},
 	}},
 	"approval": {Key: engine.ApprovalKey, Body: engine.Approval{Of: resource.Sum("held")}},
@@ -81,6 +82,19 @@ func TestGoldenEvents(t *testing.T) {
 					require.Equal(t, string(golden), string(encoded))
 				}
 			})
+		}
+	}
+}
+
+// TestExamplesLeaveNothingOut holds that no field of a body is forgotten here, and so in the
+// encoding. The one that cannot be other than zero is a live state's phase.
+func TestExamplesLeaveNothingOut(t *testing.T) {
+	for name, m := range examples {
+		v := reflect.ValueOf(m.Body)
+		for i := range v.NumField() {
+			if f := v.Type().Field(i).Name; f != "Phase" {
+				require.False(t, v.Field(i).IsZero(), "%s of %s", f, name)
+			}
 		}
 	}
 }
