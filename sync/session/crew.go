@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"maps"
 	"sync"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -20,8 +19,6 @@ type crew[V any] struct {
 	order   []resource.Key            // those of them that may be taken
 	hand    map[resource.Key]struct{} // in hand
 	workers int
-	paused  bool
-	idle    chan struct{} // closed when the last worker goes; nil while nobody waits for that
 	all     sync.WaitGroup
 }
 
@@ -38,12 +35,7 @@ func (c *crew[V]) put(ctx context.Context, k resource.Key, v V) {
 	if _, busy := c.hand[k]; !waits && !busy {
 		c.order = append(c.order, k)
 	}
-	c.hire(ctx)
-}
-
-// hire starts workers for what may be taken.
-func (c *crew[V]) hire(ctx context.Context) {
-	for !c.paused && c.workers < c.limit && c.workers-len(c.hand) < len(c.order) {
+	if c.workers < c.limit && c.workers-len(c.hand) < len(c.order) {
 		c.workers++
 		c.all.Go(func() { c.work(ctx) })
 	}
@@ -65,12 +57,8 @@ func (c *crew[V]) work(ctx context.Context) {
 func (c *crew[V]) take(ctx context.Context) (k resource.Key, v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.order) == 0 || c.paused || ctx.Err() != nil {
+	if len(c.order) == 0 || ctx.Err() != nil {
 		c.workers--
-		if c.workers == 0 && c.idle != nil {
-			close(c.idle)
-			c.idle = nil
-		}
 		return k, v, false
 	}
 	k = c.order[0]
@@ -88,40 +76,6 @@ func (c *crew[V]) done(k resource.Key) {
 	if _, waits := c.last[k]; waits {
 		c.order = append(c.order, k)
 	}
-}
-
-// pause keeps everything from being begun until resume, and returns once nothing is in
-// hand.
-func (c *crew[V]) pause(ctx context.Context) error {
-	idle := make(chan struct{})
-	c.mu.Lock()
-	c.paused = true
-	if c.workers == 0 {
-		close(idle)
-	} else {
-		c.idle = idle
-	}
-	c.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (c *crew[V]) resume(ctx context.Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.paused = false
-	c.hire(ctx)
-}
-
-// waiting returns what waits, by key.
-func (c *crew[V]) waiting() map[resource.Key]V {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.last)
 }
 
 // wait returns once no worker is left. The context of all work must be done.

@@ -2,11 +2,9 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,14 +55,14 @@ func TestACrewTakesTheNextKeyWithItsLastValue(t *testing.T) {
 			s.put(ctx, key(v[:1]), v)
 		}
 		require.ElementsMatch(t, []string{"a1", "b1"}, s.drain(), "no more at once than there are workers")
-		require.Len(t, s.waiting(), 3)
+		require.Len(t, s.last, 3)
 		s.finish <- struct{}{}
 		require.Equal(t, []string{"c3"}, s.drain(), "first come first served, the last value only")
 		s.finish <- struct{}{}
 		require.Equal(t, []string{"d1"}, s.drain())
 		cancel()
 		s.wait()
-		require.Equal(t, map[resource.Key]string{key("e"): "e1"}, s.waiting(), "what was not begun is left")
+		require.Equal(t, map[resource.Key]string{key("e"): "e1"}, s.last, "what was not begun is left")
 	})
 }
 
@@ -100,49 +98,5 @@ func TestACrewWithoutWorkHasNoWorkers(t *testing.T) {
 		s.wait() // the context is not done: they have gone by themselves
 		require.Zero(t, s.workers)
 		require.Len(t, s.drain(), 10)
-	})
-}
-
-func TestAPausedCrewBeginsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		s := newShift(2)
-		require.NoError(t, s.pause(ctx), "nothing is in hand")
-		s.put(ctx, key("a"), "a1")
-		require.Empty(t, s.drain())
-		s.resume(ctx)
-		require.Equal(t, []string{"a1"}, s.drain())
-
-		paused := make(chan error)
-		go func() { paused <- s.pause(ctx) }()
-		synctest.Wait()
-		s.put(ctx, key("b"), "b1")
-		require.Empty(t, s.drain())
-		select {
-		case <-paused:
-			t.Fatal("something is in hand")
-		default:
-		}
-		s.finish <- struct{}{}
-		require.NoError(t, <-paused)
-		require.Empty(t, s.drain())
-		s.resume(ctx)
-		require.Equal(t, []string{"b1"}, s.drain())
-		cancel()
-		s.wait()
-	})
-}
-
-func TestAPauseEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cause := errors.New("enough")
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
-		defer cancel()
-		s := newShift(1)
-		s.put(t.Context(), key("a"), "a1")
-		synctest.Wait()
-		require.Equal(t, cause, s.pause(ctx))
-		close(s.finish)
-		s.wait()
 	})
 }

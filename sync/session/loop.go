@@ -41,9 +41,6 @@ func (s *Session) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if o, ok := i.event.(engine.Opened); ok {
-			i.event = overlay(o, s.outbox.waiting())
-		}
 		for _, a := range eng.Step(time.Now(), i.event) {
 			s.begin(ctx, a)
 		}

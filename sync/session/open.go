@@ -7,8 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/argocd-fabric/argocd-agent/sync/engine"
-	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -58,13 +56,8 @@ func (s *Session) open(ctx context.Context) error {
 	}
 }
 
-// openOnce reads the log. Nothing is sent meanwhile, so that what it holds, and above that
-// what waits in the outbox, is all that was ever decided.
+// openOnce reads the log. What is sent meanwhile may be missing in it, and is sent again.
 func (s *Session) openOnce(ctx context.Context) error {
-	if err := s.outbox.pause(ctx); err != nil {
-		return err
-	}
-	defer s.outbox.resume(ctx)
 	log, err := s.cfg.Link.Log(ctx)
 	if err != nil {
 		return err
@@ -75,26 +68,6 @@ func (s *Session) openOnce(ctx context.Context) error {
 	}
 	opened.Revision = s.listing.revision()
 	return s.put(ctx, opened, nil)
-}
-
-// overlay returns what the log will hold once what waits is sent.
-func overlay(o engine.Opened, waiting map[resource.Key]engine.Message) engine.Opened {
-	for k, m := range waiting {
-		held := engine.Held{Digest: m.Body.Digest()}
-		switch b := m.Body.(type) {
-		case engine.Tombstone:
-			delete(o.Holds, k)
-			continue
-		case engine.Record:
-			held.UID, held.After = b.UID, b.After
-		case engine.Manifest:
-			o.Manifest = &b
-		case engine.Fuse:
-			o.Fuse = &b
-		}
-		o.Holds[k] = held
-	}
-	return o
 }
 
 // final reports whether err ends the session.
