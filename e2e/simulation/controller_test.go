@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -97,6 +98,13 @@ func (c *controller) reconcile(k resource.Key) {
 			}
 		})
 	}
+}
+
+// counts returns how often each request was run.
+func (c *controller) counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.runs)
 }
 
 func (c *controller) ran(what string) {

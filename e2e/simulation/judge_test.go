@@ -1,7 +1,8 @@
 package simulation
 
 import (
-	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,10 +24,21 @@ func (w *world) heal() {
 // settle waits until both sides of every link agree and know it, and then for silence.
 func (w *world) settle() {
 	w.t.Helper()
-	for _, s := range w.spokes {
-		w.await(w.f.patience, "agreement of "+s.name, s.agrees)
-	}
+	w.agree()
 	w.silence()
+}
+
+// agree waits until both sides of every link agree and know it.
+func (w *world) agree() {
+	w.t.Helper()
+	deadline := time.Now().Add(w.f.patience)
+	for _, s := range w.spokes {
+		for ; !s.agrees(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				w.t.Fatalf("no agreement within %v:\n%s", w.f.patience, w.explain())
+			}
+		}
+	}
 }
 
 // agrees reports whether the two sides are in step, say so, and have the same in their
@@ -79,13 +91,14 @@ func (w *world) approve() {
 	}
 }
 
-// explain returns in what the world does not agree.
-func (w *world) explain() error {
-	var errs []error
+// explain says in what the world does not agree.
+func (w *world) explain() string {
+	var b strings.Builder
 	for _, s := range w.spokes {
+		fmt.Fprintf(&b, "%s\n  hub   %+v\n  agent %+v\n", s.name, s.hub.Status(), s.agent.Status())
 		for _, d := range s.differences() {
-			errs = append(errs, errors.New(s.name+": "+d.String()))
+			fmt.Fprintf(&b, "  %s\n", d)
 		}
 	}
-	return errors.Join(errs...)
+	return b.String()
 }

@@ -185,6 +185,7 @@ func TestScenario03_ANamesakeMadeWhileTheAgentIsAway(t *testing.T) {
 					o.Parts[resource.Spec] = number(2)
 					o.Parts[resource.Meta] = `{"annotations":{"` + resource.MismatchAnnotation + `":"` + policy + `"}}`
 				})
+				time.Sleep(2 * f.tick) // the deletion alone never reaches the agent
 				stale := watchFor(t, w.cluster, func(o resource.Object) bool { return o.Parts[resource.Status] == statusOf(number(1)) })
 				s.start()
 				w.settle()
