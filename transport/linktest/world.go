@@ -45,8 +45,10 @@ func newWorld(t *testing.T, a Adapter) *world {
 // finish ends what runs, also after the test has failed.
 func (w *world) finish() {
 	for _, e := range w.ends {
-		err := errors.Join(e.link.Close(), e.End())
-		if !errors.Is(err, transport.ErrClosed) && !w.Failed() {
+		if err := e.link.Close(); err != nil {
+			w.Errorf("link to %s: close: %v", e.link.Peer(), err)
+		}
+		if err := e.End(); !errors.Is(err, transport.ErrClosed) && !w.Failed() {
 			w.Errorf("link to %s: %v", e.link.Peer(), err)
 		}
 	}
