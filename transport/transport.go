@@ -104,6 +104,9 @@ type Delivery struct {
 // A Link is bound to its peer by authentication: whatever arrives on it was said by
 // Peer, and by nobody else.
 //
+// A log that is lost while its process is stopped is not reported by LogLost: the next
+// process sees another Epoch in Log.
+//
 // Methods may be called concurrently, but only one goroutine receives. All of them
 // return ErrClosed once the Link is closed, and the cause of ctx when that is done first.
 type Link interface {
@@ -118,11 +121,11 @@ type Link interface {
 	// an error m may or may not be in the log.
 	Send(ctx context.Context, m Message) error
 	// Receive returns what is next: first the kept copy of the peer's log, then Replayed,
-	// then whatever changes. Up and Down alternate, beginning with Up; LogLost comes at
-	// any time after Replayed.
+	// then whatever changes. Up and Down alternate, beginning with Up; they and LogLost come
+	// at any time after Replayed.
 	Receive(ctx context.Context) (Delivery, error)
 	// Close gives up the Link and everything that belongs to it in this process. What is
-	// stored stays.
+	// stored stays. To close it again is no error.
 	Close() error
 }
 
@@ -132,17 +135,18 @@ type Hub interface {
 	// only while it runs.
 	Run(ctx context.Context) error
 	// Link opens the Link to an agent, connected or not, and registers the agent: from now
-	// on it may connect. There is at most one open Link to an agent. It waits until Run is
-	// ready to serve it.
+	// on it may connect. There is at most one open Link to an agent: another one is an error.
+	// It waits until Run is ready to serve it.
 	Link(ctx context.Context, agent string) (Link, error)
 	// Forget cuts the agent off and removes everything that is kept for it. Its Link must
-	// be closed.
+	// be closed, or it is an error.
 	Forget(ctx context.Context, agent string) error
 }
 
 // A Dialer is an agent's end of a transport.
 type Dialer interface {
 	// Dial opens the Link to the principal. It does not wait for the principal, and
-	// connects, and connects again, by itself. There is at most one open Link.
+	// connects, and connects again, by itself. There is at most one open Link: another one
+	// is an error.
 	Dial(ctx context.Context) (Link, error)
 }
