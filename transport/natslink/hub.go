@@ -134,6 +134,8 @@ func (h *Hub) wait(ctx context.Context) error {
 	select {
 	case <-h.ended:
 		return transport.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	default:
 	}
 	select {
@@ -181,7 +183,7 @@ func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
 	l, err := h.open(ctx, agent)
 	if err != nil {
 		h.release(agent)
-		return nil, err
+		return nil, cause(ctx, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,12 +19,10 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
-// Time that connecting to the hub may take, and the pause between attempts, to which the
-// server adds a random time of up to as much.
+// Time that connecting to the hub may take.
 const (
-	dialTimeout   = 3 * time.Second
-	tlsTimeout    = 3 * time.Second
-	reconnectWait = time.Second
+	dialTimeout = 3 * time.Second
+	tlsTimeout  = 3 * time.Second
 )
 
 // linkAccount is the account that the connection to the hub is in. There is no JetStream
@@ -82,6 +80,9 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 // Dial starts the server on what its store holds, and opens the Link. Close of the Link
 // stops it.
 func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open != nil {
@@ -104,7 +105,7 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 			d.store.Close()
 		}
 		d.node.stop()
-		return nil, err
+		return nil, cause(ctx, err)
 	}
 	l.open = d
 	return d.link, nil
@@ -117,7 +118,8 @@ func (c LeafConfig) options() *server.Options {
 	o := c.serverOptions(c.Agent, c.Agent)
 	o.Accounts = []*server.Account{server.NewAccount(linkAccount)}
 	o.LeafNode = server.LeafNodeOpts{
-		ReconnectInterval: reconnectWait,
+		// The server adds a random time of up to as much.
+		ReconnectInterval: c.Heartbeat / 16,
 		Remotes: []*server.RemoteLeafOpts{{
 			LocalAccount: linkAccount,
 			URLs:         []*url.URL{{Scheme: "tls", Host: c.Connect}},

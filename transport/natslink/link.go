@@ -80,12 +80,15 @@ func (l *link) Peer() string { return l.peer }
 
 // Log returns what this side's stream holds.
 func (l *link) Log(ctx context.Context) (transport.Log, error) {
-	ctx, done := l.open(ctx)
+	ctx, done, err := l.open(ctx)
+	if err != nil {
+		return transport.Log{}, err
+	}
 	defer done()
 	l.log.remake.RLock()
 	defer l.log.remake.RUnlock()
 	log := transport.Log{Epoch: l.log.end().Epoch, Keeps: true, Rows: map[string]transport.Message{}}
-	err := l.log.each(ctx, 1, func(r row) error {
+	err = l.log.each(ctx, 1, func(r row) error {
 		m, err := decode(l.log.prefix, &nats.Msg{Subject: l.log.prefix + r.tail, Header: r.header, Data: r.data})
 		if err != nil {
 			return fmt.Errorf("natslink: log of link to %s: %w", l.peer, err)
@@ -101,21 +104,24 @@ func (l *link) Log(ctx context.Context) (transport.Log, error) {
 		return nil
 	})
 	if err != nil {
-		return transport.Log{}, l.cause(ctx, err)
+		return transport.Log{}, cause(ctx, err)
 	}
 	return log, nil
 }
 
 // Send puts m into this side's stream.
 func (l *link) Send(ctx context.Context, m transport.Message) error {
-	ctx, done := l.open(ctx)
+	ctx, done, err := l.open(ctx)
+	if err != nil {
+		return err
+	}
 	defer done()
 	msg, err := encode(l.log.prefix, m)
 	if err == nil {
 		err = l.append(ctx, msg)
 	}
 	if err != nil {
-		return l.cause(ctx, fmt.Errorf("natslink: send %.80q to %s: %w", m.Key, l.peer, err))
+		return cause(ctx, fmt.Errorf("natslink: send %.80q to %s: %w", m.Key, l.peer, err))
 	}
 	return nil
 }
@@ -198,18 +204,22 @@ func (l *link) Close() error {
 	return nil
 }
 
-// open returns ctx, done also when the Link is closed.
-func (l *link) open(ctx context.Context) (context.Context, func()) {
+// open returns ctx, done also when the Link is closed, and what to call after use. It
+// returns an error if ctx is done already.
+func (l *link) open(ctx context.Context) (context.Context, func(), error) {
+	switch {
+	case l.ctx.Err() != nil:
+		return nil, nil, transport.ErrClosed
+	case ctx.Err() != nil:
+		return nil, nil, context.Cause(ctx)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.ctx, func() { cancel(transport.ErrClosed) })
-	if l.ctx.Err() != nil {
-		cancel(transport.ErrClosed)
-	}
-	return ctx, func() { stop(); cancel(nil) }
+	return ctx, func() { stop(); cancel(nil) }, nil
 }
 
 // cause returns why ctx is done, if it is, and err if not.
-func (l *link) cause(ctx context.Context, err error) error {
+func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -9,7 +9,7 @@ import (
 
 // settle is how long a peer that has just been heard is believed in, although the link
 // seems to be gone: subscriptions take a moment to cross it.
-const settle = time.Second
+const settle = 100 * time.Millisecond
 
 // A peer is what one end knows of the process on the other. It is there from when it is
 // heard until the link is gone, or until it has been silent for too long.

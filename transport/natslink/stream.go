@@ -134,7 +134,7 @@ func (s *stream) id(process string) string {
 }
 
 // check finds out whether what s holds is still there. If it was lost, by a stream that
-// was deleted, purged or set back, it makes the stream anew, under another epoch.
+// was deleted, purged or set back, it begins the stream anew, under another epoch.
 func (s *stream) check(ctx context.Context) (lost bool, err error) {
 	before := s.end()
 	intact, err := s.intact(ctx, before)
@@ -144,16 +144,49 @@ func (s *stream) check(ctx context.Context) (lost bool, err error) {
 	s.remake.Lock()
 	defer s.remake.Unlock()
 	if s.end().Epoch != before.Epoch {
-		return false, nil // another call has made it anew
+		return false, nil // another call has begun it anew
 	}
-	err = s.js.DeleteStream(ctx, s.name)
-	if err == nil || errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = s.open(ctx)
-	}
-	if err != nil {
-		return false, fmt.Errorf("natslink: make stream %s anew: %w", s.name, err)
+	if err := s.renew(ctx); err != nil {
+		return false, fmt.Errorf("natslink: begin stream %s anew: %w", s.name, err)
 	}
 	return true, nil
+}
+
+// renew empties the stream and gives it another epoch. It is emptied rather than deleted:
+// the server breaks down when a stream is made while one of that name is being removed
+// from the disk. So a stream that somebody has deleted is given time to be gone.
+func (s *stream) renew(ctx context.Context) error {
+	found, err := s.js.Stream(ctx, s.name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := sleep(ctx, goneAfter); err != nil {
+			return err
+		}
+		return s.open(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := found.Purge(ctx); err != nil {
+		return err
+	}
+	if _, err := s.js.UpdateStream(ctx, s.settings(rand.Text())); err != nil {
+		return err
+	}
+	return s.open(ctx)
+}
+
+// goneAfter is how long a stream that is being deleted may take to be gone.
+const goneAfter = time.Second
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // intact reports whether the stream holds what it did when it ended at p.
