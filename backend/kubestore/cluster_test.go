@@ -164,8 +164,8 @@ func (u users) Finish(k resource.Key) {
 }
 
 func (u users) Lose(k resource.Key) {
-	u.proxy.set(blind)
+	u.proxy.lose(expired)
 	u.patch(k, `{"metadata":{"finalizers":null}}`)
 	u.Delete(k)
-	u.proxy.set(expired)
+	u.proxy.set(nil)
 }

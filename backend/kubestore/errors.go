@@ -2,11 +2,14 @@ package kubestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
@@ -26,7 +29,7 @@ func (a attempt) explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), a == changing && apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), a == changing && (apierrors.IsNotFound(err) || otherUID(err)):
 		return fmt.Errorf("%w: %w", backend.ErrConflict, err)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // forbidden only as long as that takes
 		return err
@@ -34,6 +37,16 @@ func (a attempt) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", backend.ErrRefused, err)
 	}
 	return err
+}
+
+// otherUID reports whether a patch was refused because its uid is not the object's: one
+// made anew has the same version if the cluster has gone back in time.
+func otherUID(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // tooLarge reports whether an object is too large for the API server or for its etcd,

@@ -140,13 +140,9 @@ func (l layout) metadata(r record, side resource.Side) map[string]any {
 		}
 	}
 	markOrigin(r.Origin, side, labels, annotations)
-	out := map[string]any{}
-	if len(labels) > 0 {
-		out["labels"] = labels
-	}
-	if len(annotations) > 0 {
-		out["annotations"] = annotations
-	}
+	// Both are there even if they are empty: to take them away would take away the keys
+	// of others.
+	out := map[string]any{"labels": labels, "annotations": annotations}
 	var finalizers []any
 	for _, f := range slices.Concat(r.finalizers, m.Finalizers) {
 		finalizers = append(finalizers, f)

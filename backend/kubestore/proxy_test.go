@@ -84,12 +84,11 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handl
 	forward.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// set makes the proxy answer as f says from now on, and ends the watches that run.
+// set makes the proxy answer as f says from now on; nil lets everything through.
 func (p *proxy) set(f func(request) *metav1.Status) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.answer = f
-	p.mu.Unlock()
-	p.cut()
 }
 
 // cut ends the watches that run.
@@ -116,11 +115,17 @@ func blind(r request) *metav1.Status {
 	return nil
 }
 
-// expired says that what a watch wants to begin with is no longer known, so that
-// everything must be listed again.
+// expired lets no list through, and says to a watch that what it wants to begin with is
+// no longer known.
 func expired(r request) *metav1.Status {
 	if r.watch && !r.initial {
 		return failure(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
 	}
-	return nil
+	return blind(r)
+}
+
+// lose sets f, and ends the watches that run.
+func (p *proxy) lose(f func(request) *metav1.Status) {
+	p.set(f)
+	p.cut()
 }
