@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
@@ -73,10 +74,11 @@ func TestKeepsOneNamespaceInStep(t *testing.T) {
 		net := memlink.New(memlink.Config{Keeps: true})
 		cluster := memstore.New(memstore.Config{Name: "edge"})
 		edit(cluster, app("elsewhere", "web"), resource.Spec, `{"mine":true}`)
+		core, logged := observer.New(zap.WarnLevel)
 		run := func() (*Agent, func()) {
 			a, err := New(Config{
 				Name: "edge", Namespace: "argocd", Dialer: net.Agent("edge", presence()), Store: cluster,
-				Rules: resource.Rules{Adopt: true}, Tick: time.Second, Log: zap.NewNop(),
+				Rules: resource.Rules{Adopt: true}, Tick: time.Second, Log: zap.New(core),
 			})
 			require.NoError(t, err)
 			require.Error(t, a.Ready())
@@ -89,6 +91,7 @@ func TestKeepsOneNamespaceInStep(t *testing.T) {
 		settle()
 		require.NoError(t, a.Ready())
 		require.True(t, a.Status().Connected)
+		require.Empty(t, logged.All())
 		web, ok := cluster.Get(app("argocd", "web"))
 		require.True(t, ok)
 		require.Equal(t, `{"n":1}`, web.Parts[resource.Spec])
@@ -99,6 +102,7 @@ func TestKeepsOneNamespaceInStep(t *testing.T) {
 		settle()
 		require.NoError(t, a.Ready(), "a principal that is away is no reason")
 		require.False(t, a.Status().Connected)
+		require.Equal(t, 1, logged.FilterMessage("the principal does not answer").Len())
 		web, _ = cluster.Get(app("argocd", "web"))
 		require.Equal(t, `{"n":1}`, web.Parts[resource.Spec])
 		stop()

@@ -29,7 +29,8 @@ func agentTransports() map[string]func(*cli.Context, secrets, *zap.Logger) (name
 
 func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error) {
 	return map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error){
-		"memory": openMemory,
+		"kubernetes": openKubernetes,
+		"memory":     openMemory,
 	}
 }
 
@@ -44,6 +45,7 @@ func adapterFlags(f shell.Flags) []cli.Flag {
 // A cluster is where one side's objects are, and what else a program needs of it.
 type cluster struct {
 	store    backend.Store
+	run      func(context.Context) error // the store works while it runs; nil: always
 	secrets  secrets
 	identity string           // of a hub
 	registry backend.Registry // of a hub

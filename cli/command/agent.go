@@ -80,7 +80,7 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
-	return p.run(c.Context, run)
+	return p.run(c.Context, run, cluster.run)
 }
 
 func agentRules(c *cli.Context) (r resource.Rules, err error) {

@@ -1,17 +1,65 @@
 package command
 
 import (
-	"github.com/urfave/cli/v2"
+	"fmt"
 
+	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
+	"github.com/argocd-fabric/argocd-agent/cli/kube"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
 // kubernetesFlags are those by which a cluster is reached.
 func kubernetesFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String("kubeconfig", "", "", "a `file` that says how to reach the cluster; empty is the cluster that the program runs in"),
+		f.String("kubeconfig", "", "", "a `file` that says how to reach the cluster; empty is kubectl's, or the cluster that the program runs in"),
 		f.String("kubecontext", "", "", "the `context` in it; empty is its current one"),
 		f.Int("kube-qps", "", 100, "how many `requests` a second are made to the cluster"),
 		f.Int("kube-burst", "", 300, "how many `requests` may be made at once"),
 	}
+}
+
+// openKubernetes keeps objects in the cluster that flags name. A principal's are those of
+// all namespaces, an agent's those of its own.
+func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster, err error) {
+	for _, flag := range []string{"kube-qps", "kube-burst"} {
+		if v := c.Int(flag); v < 1 {
+			return k, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is below one", v), Advice: "write a number of requests"}
+		}
+	}
+	namespace, err := shell.Needed(c, "namespace", "name the one that Argo CD is in")
+	if err != nil {
+		return k, err
+	}
+	cfg, err := kube.ConnectBy(c, "kubeconfig", "kubecontext")
+	if err != nil {
+		return k, err
+	}
+	secrets, err := kube.NewSecrets(cfg, namespace)
+	if err != nil {
+		return k, err
+	}
+	k.secrets = secrets.Get
+	known := kubestore.Config{REST: cfg, Side: s, QPS: float32(c.Int("kube-qps")), Burst: c.Int("kube-burst"), Log: log}
+	if s == resource.Agent {
+		known.Namespace = namespace
+	}
+	store, err := kubestore.New(known)
+	if err != nil {
+		return k, err
+	}
+	k.store, k.run = store, store.Run
+	if s == resource.Agent {
+		return k, nil
+	}
+	home, err := kubestore.NewHome(kubestore.HomeConfig{REST: cfg, Namespace: namespace, Log: log})
+	if err != nil {
+		return k, err
+	}
+	k.registry = home.Registry()
+	k.identity, err = home.Identity(c.Context)
+	return k, err
 }

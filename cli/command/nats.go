@@ -1,6 +1,7 @@
 package command
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -43,7 +44,7 @@ func natsCommon(c *cli.Context, log *zap.Logger) (natslink.Common, error) {
 		MaxStore:      int64(c.Int("nats-max-store")) << 20,
 		MonitorListen: monitor,
 		Presence:      transport.Presence{Version: version(), Oldest: wire.Oldest, Newest: wire.Newest},
-		Logger:        log,
+		Logger:        quiet(log, natsAdvice()),
 	}, err
 }
 
@@ -56,16 +57,11 @@ func natsHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) 
 	if err != nil {
 		return nil, err
 	}
-	files, done, err := principalTLS().find(c, s)
+	certified, err := principalTLS().load(c, s, func(f identity.Files) (*tls.Config, error) { return f.Server(time.Now()) })
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	tls, err := files.Server(time.Now())
-	if err != nil {
-		return nil, err
-	}
-	return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, TLS: tls, Authenticate: identity.SubjectName})
+	return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, TLS: certified, Authenticate: identity.SubjectName})
 }
 
 func natsLeaf(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dialer, error) {
@@ -81,19 +77,23 @@ func natsLeaf(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dia
 	if err != nil {
 		return "", nil, err
 	}
-	files, done, err := agentTLS().find(c, s)
+	certified, err := agentTLS().load(c, s, func(f identity.Files) (*tls.Config, error) { return f.Client(time.Now()) })
 	if err != nil {
 		return "", nil, err
 	}
-	defer done()
-	tls, err := files.Client(time.Now())
-	if err != nil {
-		return "", nil, err
-	}
-	name := tls.Certificates[0].Leaf.Subject.CommonName
+	name := certified.Certificates[0].Leaf.Subject.CommonName
 	if want := c.String("agent-name"); want != "" && want != name {
 		return "", nil, &shell.UsageError{Where: "--agent-name", What: fmt.Sprintf("%q is not the name in the certificate, %q", want, name), Advice: "leave it out, or use that agent's certificate"}
 	}
-	d, err := natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: name, Connect: net.JoinHostPort(host, strconv.Itoa(port)), TLS: tls})
+	d, err := natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: name, Connect: net.JoinHostPort(host, strconv.Itoa(port)), TLS: certified})
 	return name, d, err
+}
+
+// natsAdvice says what to do about what the NATS servers complain of.
+func natsAdvice() map[string]string {
+	return map[string]string{
+		"Authorization Violation": "the principal refuses this agent: register it there (argocd-agentctl agent create), and see the principal's log",
+		"failed to verify certificate: x509: certificate signed by unknown authority":  "the principal's certificate is of another CA: compare --root-ca-path on both sides",
+		"failed to verify certificate: x509: certificate is (valid for|not valid for)": "the principal is reached under a name that its certificate does not have: see --server-address",
+	}
 }

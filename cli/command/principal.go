@@ -78,7 +78,7 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", cluster.identity), zap.String("version", version()))
-	return p.run(c.Context, run)
+	return p.run(c.Context, run, cluster.run)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

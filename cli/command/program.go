@@ -46,10 +46,13 @@ type part interface {
 }
 
 // run runs a program until ctx is done, which is no failure, or a part of it fails.
-func (p program) run(ctx context.Context, main part) error {
+func (p program) run(ctx context.Context, main part, store func(context.Context) error) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return main.Run(inner) })
 	g.Go(func() error { return health{p.health, main.Ready}.Run(inner) })
+	if store != nil {
+		g.Go(func() error { return store(inner) })
+	}
 	err := g.Wait()
 	if ctx.Err() != nil {
 		p.log.Info("ended by a signal")

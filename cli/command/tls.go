@@ -1,6 +1,7 @@
 package command
 
 import (
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"os"
@@ -28,39 +29,40 @@ func agentTLS() tlsFlags {
 	return tlsFlags{cert: "tls-client-cert", key: "tls-client-key", pair: "tls-secret-name", ca: "root-ca-path", caSecret: "root-ca-secret-name"}
 }
 
-// find returns the files with certificate, key and CA, to be used before done is called.
-// What is in a Secret is in a file, which nobody else can read, until then.
-func (f tlsFlags) find(c *cli.Context, s secrets) (files identity.Files, done func(), err error) {
+// load loads certificate, key and CA. What is in a Secret is in a file, which nobody else
+// can read, until load has returned.
+func (f tlsFlags) load(c *cli.Context, s secrets, read func(identity.Files) (*tls.Config, error)) (*tls.Config, error) {
 	dir, err := os.MkdirTemp("", "argocd-agent-tls-")
 	if err != nil {
-		return files, nil, fmt.Errorf("command: load certificates: %w", err)
+		return nil, fmt.Errorf("command: load certificates: %w", err)
 	}
-	done = func() { os.RemoveAll(dir) } // what was read is in memory
-	defer func() {
-		if err != nil {
-			done()
-		}
-	}()
+	defer os.RemoveAll(dir) // if it stays, it is still nobody else's
+	files, err := f.find(c, s, dir)
+	if err != nil {
+		return nil, err
+	}
+	return read(files)
+}
+
+func (f tlsFlags) find(c *cli.Context, s secrets, dir string) (files identity.Files, err error) {
 	files = identity.Files{Cert: c.String(f.cert), Key: c.String(f.key), CA: c.String(f.ca)}
 	if (files.Cert == "") != (files.Key == "") {
-		return files, nil, &shell.UsageError{Where: "--" + f.cert + ", --" + f.key, What: "only one of them is given", Advice: "give both, or none"}
+		return files, &shell.UsageError{Where: "--" + f.cert + ", --" + f.key, What: "only one of them is given", Advice: "give both, or none"}
 	}
 	if files.Cert == "" {
 		name := c.String(f.pair)
 		if files.Cert, err = fetch(c, s, dir, name, "tls.crt"); err != nil {
-			return files, nil, err
+			return files, err
 		}
 		if files.Key, err = fetch(c, s, dir, name, "tls.key"); err != nil {
-			return files, nil, err
+			return files, err
 		}
 	}
 	if files.CA == "" {
 		// The hub's Secret is that of the CA itself, an agent's holds the CA's certificate only.
-		if files.CA, err = fetch(c, s, dir, c.String(f.caSecret), "ca.crt", "tls.crt"); err != nil {
-			return files, nil, err
-		}
+		files.CA, err = fetch(c, s, dir, c.String(f.caSecret), "ca.crt", "tls.crt")
 	}
-	return files, done, nil
+	return files, err
 }
 
 // fetch puts into a file of dir what a Secret has under the first of keys that it has.

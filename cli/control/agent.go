@@ -59,7 +59,7 @@ func openRoster(c *cli.Context) (roster, error) {
 	if file := c.String("agents-file"); file != "" {
 		return rosterFile(file), nil
 	}
-	return openClusterSecrets(c)
+	return openHome(c)
 }
 
 // A rosterFile is a roster in a file.

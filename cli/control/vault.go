@@ -19,6 +19,8 @@ type item struct {
 	agent     string
 }
 
+const replaceHint = "--force (pki init) or --upsert (pki issue)"
+
 // A vault is where certificates and keys are kept.
 type vault interface {
 	// root returns the CA.
@@ -81,7 +83,7 @@ func (f folder) keep(c *cli.Context, i item, p pki.Pair, _ []byte, replace bool)
 	}{{base + ".key", p.Key}, {base + ".crt", p.Cert}} {
 		err := write(part.file, part.text, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("control: %s is there already; to replace it add --force (pki init) or --upsert (pki issue)", part.file)
+			return fmt.Errorf("control: %s is there already; to replace it add %s", part.file, replaceHint)
 		}
 		if err != nil {
 			return fmt.Errorf("control: keep certificate: %w", err)
