@@ -33,6 +33,11 @@ func connect(cfg *rest.Config, log *zap.Logger) (connection, error) {
 	return connection{cfg, client}, nil
 }
 
+// logTo returns a context whose requests log to log.
+func logTo(ctx context.Context, log *zap.Logger) context.Context {
+	return klog.NewContext(ctx, zapr.NewLogger(log))
+}
+
 // warnings of the API server are for those who look for them.
 type warnings struct{ log *zap.Logger }
 
@@ -44,7 +49,8 @@ func (w warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _ 
 }
 
 // follow keeps store equal to what list and watch give until ctx is done, and returns
-// the cause. It begins anew, after at most 5 s, whenever either fails.
+// the cause. It begins anew, after at most 5 s, whenever either fails. A list is never of
+// an older state than the API server has when it is asked.
 func follow[L runtime.Object](
 	ctx context.Context, name string, log *zap.Logger, store cache.ReflectorStore,
 	list func(context.Context, metav1.ListOptions) (L, error), watch cache.WatchFuncWithContext,
@@ -52,6 +58,9 @@ func follow[L runtime.Object](
 	logger := zapr.NewLogger(log)
 	lw := &cache.ListWatch{WatchFuncWithContext: watch}
 	lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		if o.ResourceVersion == "0" { // any state, however old
+			o.ResourceVersion = ""
+		}
 		l, err := list(ctx, o)
 		if err != nil {
 			return nil, err
@@ -63,6 +72,6 @@ func follow[L runtime.Object](
 		Logger:  &logger,
 		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 5 * time.Second},
 	})
-	r.RunWithContext(klog.NewContext(ctx, logger))
+	r.RunWithContext(logTo(ctx, log))
 	return context.Cause(ctx)
 }

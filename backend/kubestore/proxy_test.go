@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -58,7 +59,7 @@ func (p *proxy) config() *rest.Config { return &rest.Config{Host: p.server.URL, 
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 	q := r.URL.Query()
 	is := request{method: r.Method, watch: q.Get("watch") == "true", initial: q.Get("sendInitialEvents") == "true"}
-	is.list = r.Method == http.MethodGet && !is.watch && q.Has("resourceVersion")
+	is.list = r.Method == http.MethodGet && !is.watch && strings.HasSuffix(r.URL.Path, "/applications")
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	p.mu.Lock()

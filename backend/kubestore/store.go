@@ -8,6 +8,7 @@
 package kubestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,8 @@ type Config struct {
 	// Namespace, if set, is the only one that the store knows: then it needs no right in
 	// any other.
 	Namespace string
-	// QPS and Burst limit the requests to the API server; 0 is client-go's default, and a
-	// QPS below 0 is no limit.
+	// QPS and Burst limit the requests to the API server, where they are not 0; a QPS below
+	// 0 is no limit.
 	QPS   float32
 	Burst int
 	// Patience is how long a Write or Remove waits for the API server, and then for its
@@ -62,7 +63,7 @@ func New(cfg Config) (*Store, error) {
 		cfg.Patience = 10 * time.Second
 	}
 	limits := rest.CopyConfig(cfg.REST)
-	limits.QPS, limits.Burst = cfg.QPS, cfg.Burst
+	limits.QPS, limits.Burst = cmp.Or(cfg.QPS, limits.QPS), cmp.Or(cfg.Burst, limits.Burst)
 	c, err := connect(limits, cfg.Log)
 	if err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (s *Store) current(ctx context.Context, k resource.Key, version string) (re
 func (s *Store) request(ctx context.Context, cur record, want resource.Object) (resource.Object, error) {
 	l, now := layouts[want.Key.Kind], time.Now().UTC().Format(time.RFC3339)
 	client := s.resource(want.Key.Kind, want.Key.Namespace)
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	ctx, cancel := context.WithTimeout(logTo(ctx, s.cfg.Log), s.cfg.Patience)
 	defer cancel()
 	var u *unstructured.Unstructured
 	if cur.Version == "" {
@@ -212,7 +213,7 @@ func (s *Store) remove(ctx context.Context, k resource.Key, version string) erro
 		return backend.ErrConflict
 	}
 	foreground, uid := metav1.DeletePropagationForeground, types.UID(cur.UID)
-	request, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	request, cancel := context.WithTimeout(logTo(ctx, s.cfg.Log), s.cfg.Patience)
 	defer cancel()
 	err = s.resource(k.Kind, k.Namespace).Delete(request, k.Name, metav1.DeleteOptions{
 		PropagationPolicy: &foreground,
