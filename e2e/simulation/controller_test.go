@@ -75,6 +75,16 @@ func (c *controller) behind(o resource.Object) bool {
 	return o.Deleting || o.Parts[resource.Operation] != "" || o.Parts[resource.Status] != statusOf(o.Parts[resource.Spec])
 }
 
+// done reports whether there is nothing for it to do.
+func (c *controller) done() bool {
+	for _, o := range c.cluster.All() {
+		if !c.idle() && c.behind(o) {
+			return false
+		}
+	}
+	return true
+}
+
 func (c *controller) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

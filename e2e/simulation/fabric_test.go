@@ -22,6 +22,8 @@ type fabric struct {
 	within func(t *testing.T, play func(t *testing.T))
 	// keeps says that logs and copies outlive the processes.
 	keeps bool
+	// wipesStopped says that a store can only be wiped while its process does not run.
+	wipesStopped bool
 	// tick is that of every session; patience is how long agreement may take once all is
 	// healed, and quiet how long silence must last.
 	tick, patience, quiet time.Duration
@@ -32,10 +34,12 @@ var fabrics = []fabric{
 	inMemory("durable", true, memlink.Weather{}),
 	inMemory("volatile", false, memlink.Weather{}),
 	inMemory("poor", true, memlink.Weather{Delay: 50 * time.Millisecond, Repeat: 0.1}),
+	overNATS(),
 }
 
-// play tells a story on every fabric.
+// play tells a story on every fabric, while others are told.
 func play(t *testing.T, story func(t *testing.T, f fabric)) {
+	t.Parallel()
 	for _, f := range fabrics {
 		t.Run(f.name, func(t *testing.T) {
 			f.within(t, func(t *testing.T) { story(t, f) })

@@ -42,10 +42,10 @@ func (w *world) agree() {
 }
 
 // agrees reports whether the two sides are in step, say so, and have the same in their
-// stores, read afresh.
+// stores, read afresh, and nothing is left to do for the controller.
 func (s *spoke) agrees() bool {
 	hub, agent := s.hub.Status(), s.agent.Status()
-	return hub.Engine.InStep && agent.Engine.InStep && hub.Connected && agent.Connected && len(s.differences()) == 0
+	return s.control.done() && hub.Engine.InStep && agent.Engine.InStep && hub.Connected && agent.Connected && len(s.differences()) == 0
 }
 
 // differences compares what the two clusters have of the spoke.

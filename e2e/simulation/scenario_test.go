@@ -44,7 +44,7 @@ func TestScenario01_StatusesOfATimeApart(t *testing.T) {
 		for i := range apps {
 			set(w.cluster, name(i), resource.Spec, number(i))
 		}
-		w.settle()
+		w.agree()
 		backwards := watchForSteps(t, w.cluster)
 
 		s.fault(linktest.Cut)
@@ -104,7 +104,7 @@ func TestScenario02_ChangesWhileTheAgentIsAway(t *testing.T) {
 			set(w.cluster, s.key(name), resource.Spec, number(1))
 		}
 		set(w.cluster, s.key("cascaded"), resource.Meta, `{"finalizers":["resources-finalizer.argocd.argoproj.io"]}`)
-		w.settle()
+		w.agree()
 
 		s.stop()
 		s.control.pause() // whose writes would be counted if they made ours conflict
@@ -150,7 +150,7 @@ func TestScenario03_ANamesakeMadeWhileThePrincipalIsDown(t *testing.T) {
 		w.start()
 		set(w.cluster, x, resource.Spec, number(1))
 		set(w.cluster, other, resource.Spec, number(1))
-		w.settle()
+		w.agree()
 		before, _ := s.cluster.Get(x)
 
 		w.stopHub()
@@ -176,7 +176,7 @@ func TestScenario03_ANamesakeMadeWhileTheAgentIsAway(t *testing.T) {
 				x := s.key("x")
 				w.start()
 				set(w.cluster, x, resource.Spec, number(1))
-				w.settle()
+				w.agree()
 				before, _ := s.cluster.Get(x)
 				s.stop()
 				w.cluster.Delete(x)
@@ -270,7 +270,7 @@ func TestScenario27_LabelsAndAnnotationsOfATimeApart(t *testing.T) {
 			set(w.cluster, k, resource.Spec, number(1))
 			set(w.cluster, k, resource.Meta, `{"labels":{"team":"a"},"annotations":{"note":"x"}}`)
 		}
-		w.settle()
+		w.agree()
 		s.fault(linktest.Cut)
 		set(w.cluster, label, resource.Meta, `{"labels":{"team":"b","new":"1"},"annotations":{"note":"x"}}`)
 		set(w.cluster, note, resource.Meta, `{"labels":{"team":"a"},"annotations":{"note":"y"}}`)
@@ -301,7 +301,7 @@ func TestTenThousandEditsWhileAwayAreAHundredMessages(t *testing.T) {
 			set(w.cluster, name(i), resource.Spec, number(0))
 			set(w.cluster, name(i), resource.Status, number(0))
 		}
-		w.settle()
+		w.agree()
 		s.hub.reset()
 		s.agent.reset()
 		s.fault(linktest.Cut)
