@@ -248,3 +248,33 @@ func TestExcludedObjectsAreShownBare(t *testing.T) {
 	require.Equal(t, `"x"`, stored.Parts[resource.Spec])
 	require.Equal(t, "v", stored.Origin.UID)
 }
+
+// TestViewWritesNothingThatItHasNotShown writes a version that the view's watch, which is
+// late, does not know: the view cannot tell what the writer wants to change.
+func TestViewWritesNothingThatItHasNotShown(t *testing.T) {
+	s := memstore.New(memstore.Config{})
+	v := view(s, backend.Scope{})
+	entered, release := make(chan struct{}, 10), make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = v.Watch(ctx, backend.Scope{}, func(backend.Event) error {
+			entered <- struct{}{}
+			<-release
+			return nil
+		})
+	}()
+	defer func() { close(release); stop(); <-ended }()
+	<-entered
+	release <- struct{}{}
+	s.Edit(inner, func(o *resource.Object) { o.Parts[resource.Spec] = `"renamed"` })
+	<-entered
+	s.Edit(inner, func(o *resource.Object) { o.Parts[resource.Status] = `"new"` })
+	o, _ := s.Get(inner)
+	o.Key, o.Parts[resource.Status] = outer, `"newer"`
+	_, err := v.Write(t.Context(), o)
+	require.ErrorIs(t, err, backend.ErrConflict)
+	stored, _ := s.Get(inner)
+	require.Equal(t, `"renamed"`, stored.Parts[resource.Spec])
+}

@@ -290,7 +290,7 @@ func TestWhatARealAPIServerRefuses(t *testing.T) {
 	require.NoError(t, c.Dynamic().Resource(spaces).Delete(t.Context(), held.Name, metav1.DeleteOptions{}))
 	requireMeans(t, nil, write(app(going, "a"))) // it stays Terminating: nothing here ends it
 
-	for _, size := range []int{2 << 20, 8 << 20} { // what etcd refuses, and what the API server does
+	for _, size := range []int{1_700_000, 2 << 20, 4 << 20} { // what etcd, its client and the API server refuse
 		large := app(ns, "large")
 		large.Parts[resource.Status] = `{"sourceType":"` + strings.Repeat("x", size) + `"}`
 		requireMeans(t, backend.ErrRefused, write(large))
