@@ -7,7 +7,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,18 +80,21 @@ func try(ctx context.Context, patch string, seeds int) (verdict string, killed b
 	if err != nil {
 		return "", false, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-overlay", overlay, "./sync/resource", "./sync/engine", "-args", "-seeds", fmt.Sprint(seeds))
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return "", false, ctx.Err()
-	case err == nil:
-		return "LIVES", false, nil
-	case !errors.As(err, &exit), bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
-		return "", false, fmt.Errorf("%w: %s", err, out)
+	for _, tests := range [][]string{{"./sync/resource"}, {"./sync/engine", "-seeds", fmt.Sprint(seeds)}} {
+		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-overlay", overlay}, tests...)...)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		switch {
+		case ctx.Err() != nil:
+			return "", false, ctx.Err()
+		case err == nil:
+			continue
+		case !errors.As(err, &exit), !failure.Match(out): // it did not get as far as to fail a test
+			return "", false, fmt.Errorf("%w: %s", err, out)
+		}
+		return "killed by " + killer(string(out)), true, nil
 	}
-	return "killed by " + killer(string(out)), true, nil
+	return "LIVES", false, nil
 }
 
 var (
@@ -102,9 +104,9 @@ var (
 
 // killer names the innermost test that failed first, and the seed if it has one.
 func killer(out string) string {
-	test := "the test binary"
+	var test string
 	for _, m := range failure.FindAllStringSubmatch(out, -1) {
-		if !strings.HasPrefix(m[1], test) && test != "the test binary" {
+		if !strings.HasPrefix(m[1], test) {
 			break
 		}
 		test = m[1]
