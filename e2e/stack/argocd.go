@@ -147,6 +147,7 @@ func (c *Cluster) startAppController(ctx context.Context) error {
 			fmt.Sprintf("--metrics-port=%d", c.ports[metrics(AppController)]),
 			"--redis=" + c.address(Redis),
 			"--repo-server=" + c.address(RepoServer), "--repo-server-plaintext",
+			"--app-resync=86400", // else it writes the time into every Application each three minutes
 		},
 		Env:   env,
 		Ready: answers(nil, "http://"+c.address(metrics(AppController))+"/healthz"),

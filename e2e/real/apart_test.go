@@ -1,0 +1,185 @@
+package real
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
+)
+
+// soon bounds what the issue calls seconds.
+const soon = 10 * time.Second
+
+// apart: the link is cut, both sides change, the link is healed, and both are equal within
+// seconds.
+func apart(t *testing.T, w *world) {
+	a := w.agent(t, "edge-1")
+	repo := w.repo(t, "apart")
+	a.hub.create(t, application("apart", spec(a.name, repo.URL(), "apart")))
+	within(t, time.Minute, a.hub.is("apart", healthy))
+
+	a.line.Set(netfault.Cut)
+	a.hub.patch(t, "apart", fields{"spec": fields{"info": []any{fields{"name": "while", "value": "apart"}}}})
+	commit, err := repo.Commit(t.Context(), map[string]string{
+		stack.AppPath + "/more.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n",
+	})
+	require.NoError(t, err)
+	a.spoke.refresh(t, "apart")
+	within(t, time.Minute, a.spoke.is("apart", healthy, has(commit, "status", "sync", "revision")))
+	require.NoError(t, all(
+		a.hub.is("apart", has("Synced", "status", "sync", "status")), a.spoke.is("apart", has(nil, "spec", "info")),
+	)(t.Context()))
+	require.NotEqual(t, commit, at(a.hub.get(t, "apart"), "status", "sync", "revision"))
+
+	a.line.Set(netfault.Healthy)
+	took := within(t, soon, all(
+		a.hub.is("apart", has(commit, "status", "sync", "revision")),
+		a.spoke.is("apart", has("apart", "spec", "info")),
+	))
+	t.Logf("equal %.1f s after the link was healed", took.Seconds())
+}
+
+// away: while the agent is away one Application is changed, one created and one deleted,
+// and the principal is restarted. Each needs exactly one write on the spoke.
+func away(t *testing.T, w *world) {
+	a := w.agent(t, "edge-2")
+	for _, name := range []string{"away-changed", "away-deleted", "away-same"} {
+		a.hub.create(t, application(name, spec(a.name, "https://git.example.com/away.git", name)))
+	}
+	within(t, patience, w.inStep)
+	a.stop(t)
+	before := len(w.writes(t, a))
+	a.hub.patch(t, "away-changed", fields{"spec": fields{"source": fields{"targetRevision": "two"}}})
+	a.hub.create(t, application("away-created", spec(a.name, "https://git.example.com/away.git", "away-created")))
+	a.hub.remove(t, "away-deleted")
+	w.principal.stop(t)
+	require.NoError(t, w.principal.Start(t.Context()))
+	require.NoError(t, a.Start(t.Context()))
+	within(t, patience, all(
+		a.spoke.is("away-changed", has("two", "spec", "source", "targetRevision")),
+		a.spoke.is("away-created"), a.spoke.gone("away-deleted"),
+	))
+	w.silent(t, 2*time.Second)
+	writes := w.writes(t, a)[before:]
+	slices.Sort(writes)
+	require.Equal(t, []string{"create away-created", "delete away-deleted", "patch away-changed"}, writes)
+}
+
+// writes returns what an agent has written on its cluster, as the API server has logged it:
+// the verb and the name of the Application.
+func (w *world) writes(t *testing.T, a *agent) (out []string) {
+	records, err := a.spoke.Audit()
+	require.NoError(t, err)
+	for _, r := range records {
+		if r.User != w.rights[a.spoke.Name()].user() || r.Resource != "applications" || r.Code >= http.StatusBadRequest {
+			continue
+		}
+		switch r.Verb {
+		case "create":
+			out = append(out, "create "+r.Name)
+		case "patch", "delete":
+			out = append(out, r.Verb+" "+r.Name)
+		}
+	}
+	return out
+}
+
+// namesake: while the principal is down an Application is deleted and created anew under
+// its name. The copy becomes the new one, by the policy that the new one names, and has no
+// status of the old one.
+func namesake(t *testing.T, w *world) {
+	a := w.agent(t, "edge-2")
+	const repo = "https://git.example.com/namesake.git"
+	policies := map[string]fields{"recreated": nil, "upserted": {"argocd.argoproj.io/source-uid-mismatch-policy": "upsert"}}
+	old := map[string]string{}
+	for name := range policies {
+		a.hub.create(t, application(name, spec(a.name, repo, name)))
+		within(t, patience, a.spoke.is(name))
+		a.spoke.patch(t, name, fields{"status": status(1)})
+		within(t, patience, a.hub.is(name, has(revision(1), "status", "sync", "revision")))
+		old[name] = string(a.spoke.get(t, name).GetUID())
+	}
+	w.principal.stop(t)
+	uids := map[string]string{}
+	for name, annotations := range policies {
+		a.hub.remove(t, name)
+		app := application(name, spec(a.name, repo, "anew"))
+		if annotations != nil {
+			app.Object["metadata"].(fields)["annotations"] = annotations
+		}
+		uids[name] = string(a.hub.create(t, app).GetUID())
+	}
+	require.NoError(t, w.principal.Start(t.Context()))
+	for name, uid := range uids {
+		within(t, patience, a.spoke.is(name, meta("argocd.argoproj.io/source-uid", "", uid), has("anew", "spec", "destination", "namespace")))
+	}
+	w.silent(t, 2*time.Second)
+	for name, uid := range uids {
+		require.Equal(t, uid, string(a.hub.get(t, name).GetUID()))
+	}
+	require.NotEqual(t, old["recreated"], string(a.spoke.get(t, "recreated").GetUID()))
+	require.Nil(t, at(a.hub.get(t, "recreated"), "status"), "that of the old one")
+	require.Equal(t, old["upserted"], string(a.spoke.get(t, "upserted").GetUID()))
+}
+
+// metadataApart: edits of nothing but labels and nothing but annotations arrive, too.
+func metadataApart(t *testing.T, w *world) {
+	a := w.agent(t, "edge-2")
+	for _, name := range []string{"only-label", "only-annotation"} {
+		app := application(name, spec(a.name, "https://git.example.com/metadata.git", name))
+		app.SetLabels(map[string]string{"example.com/old": "yes"})
+		app.SetAnnotations(map[string]string{"example.com/old": "yes"})
+		a.hub.create(t, app)
+	}
+	within(t, patience, w.inStep)
+	a.line.Set(netfault.Cut)
+	a.hub.patch(t, "only-label", fields{"metadata": fields{"labels": fields{ownKey: "new", "example.com/old": nil}}})
+	a.hub.patch(t, "only-annotation", fields{"metadata": fields{"annotations": fields{ownKey: "new", "example.com/old": nil}}})
+	a.line.Set(netfault.Healthy)
+	within(t, soon+5*time.Second, all(
+		a.spoke.is("only-label", meta(ownKey, "new", ""), meta("example.com/old", "", "yes")),
+		a.spoke.is("only-annotation", meta(ownKey, "", "new"), meta("example.com/old", "yes", "")),
+	))
+}
+
+// unseen: an Application is deleted while the principal does not look, and the API server
+// has forgotten it when the principal looks again: its watch has expired, and the list that
+// follows lacks the object. It is treated as the deletion that it is.
+func unseen(t *testing.T, w *world) {
+	a := w.agent(t, "edge-2")
+	a.hub.create(t, application("unseen", spec(a.name, "https://git.example.com/unseen.git", "unseen")))
+	within(t, patience, w.inStep)
+	require.NoError(t, w.principal.Signal(syscall.SIGSTOP))
+	a.hub.remove(t, "unseen")
+	// A restarted API server knows of nothing that happened before.
+	require.NoError(t, w.hub.Process(stack.APIServer).Restart(t.Context()))
+	before := w.lists(t)
+	require.NoError(t, w.principal.Signal(syscall.SIGCONT))
+	within(t, time.Minute, a.spoke.gone("unseen"))
+	require.Greater(t, w.lists(t), before, "the principal had to list anew")
+	require.True(t, w.principal.Running())
+}
+
+// lists counts how often the principal has listed Applications, by a list or by a watch
+// that begins with one.
+func (w *world) lists(t *testing.T) (n int) {
+	records, err := w.hub.Audit()
+	require.NoError(t, err)
+	for _, r := range records {
+		if r.User == w.rights["hub"].user() && r.Resource == "applications" &&
+			(r.Verb == "list" || strings.Contains(r.URI, "sendInitialEvents=true")) {
+			n++
+		}
+	}
+	return n
+}
+
+func revision(n int) string { return fmt.Sprint("revision ", n) }

@@ -1,0 +1,8 @@
+// Package real plays the main story on real clusters: a hub and two spokes, each a
+// kube-apiserver of its own, on the first spoke the whole of Argo CD, and the principal
+// and its agents as processes that run with ServiceAccount tokens under the RBAC that
+// deploy/ ships. Everything is in its tests.
+//
+// One world serves all stories, which follow one another on it. After each of them
+// nothing may change for ten seconds: no object, and no stream of the NATS servers.
+package real

@@ -1,0 +1,184 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+)
+
+// A rights is what deploy/ grants to one program on its cluster.
+type rights struct {
+	account   string // the ServiceAccount
+	manifests []byte // a YAML stream
+	grants    []grant
+}
+
+// A grant is one thing that RBAC allows.
+type grant struct {
+	verb, group, resource string
+	name                  string // "" is any
+	namespace             string // "" is any
+}
+
+// String returns the grant as a person would say it.
+func (g grant) String() string {
+	return fmt.Sprintf("%s %s.%s %s in namespace %q", g.verb, g.resource, g.group, g.name, g.namespace)
+}
+
+// covers reports whether g is what a request was allowed by.
+func (g grant) covers(r stack.AuditRecord) bool {
+	resource := r.Resource
+	if r.Subresource != "" {
+		resource += "/" + r.Subresource
+	}
+	return g.verb == r.Verb && g.group == r.Group && g.resource == resource &&
+		(g.name == "" || g.name == r.Name) && (g.namespace == "" || g.namespace == r.Namespace)
+}
+
+// readRights reads the accounts and roles from a folder of deploy/.
+func readRights(t *testing.T, folder string) rights {
+	files, err := filepath.Glob(filepath.Join("..", "..", "deploy", folder, "*.yaml"))
+	require.NoError(t, err)
+	var r rights
+	for _, file := range files {
+		f, err := os.Open(file)
+		require.NoError(t, err)
+		decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
+		for {
+			var u unstructured.Unstructured
+			err := decoder.Decode(&u.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err, file)
+			require.NoError(t, r.add(u), file)
+		}
+		require.NoError(t, f.Close())
+	}
+	require.NotEmpty(t, r.account, "deploy/%s has a ServiceAccount", folder)
+	require.NotEmpty(t, r.grants, "deploy/%s grants something", folder)
+	return r
+}
+
+// add takes in a manifest, if it is about rights.
+func (r *rights) add(u unstructured.Unstructured) error {
+	var rules []rbacv1.PolicyRule
+	switch u.GetKind() {
+	case "ServiceAccount":
+		r.account = u.GetName()
+	case "Role", "ClusterRole":
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &role); err != nil {
+			return err
+		}
+		rules = role.Rules
+	case "RoleBinding", "ClusterRoleBinding":
+	default:
+		return nil
+	}
+	text, err := yaml.Marshal(u.Object)
+	if err != nil {
+		return err
+	}
+	r.manifests = append(append(r.manifests, "---\n"...), text...)
+	for _, rule := range rules {
+		r.grants = append(r.grants, grantsOf(rule, u.GetNamespace())...)
+	}
+	return nil
+}
+
+func grantsOf(rule rbacv1.PolicyRule, namespace string) (out []grant) {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, verb := range rule.Verbs {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, name := range names {
+					out = append(out, grant{verb, group, resource, name, namespace})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// install gives our programs an account on each cluster, and the rights that deploy/ grants.
+func (w *world) install(t *testing.T) {
+	w.rights = map[string]rights{}
+	for cluster, folder := range map[string]string{"hub": "principal", "spoke-1": "agent", "spoke-2": "agent"} {
+		r, c := readRights(t, folder), w.stack.Cluster(cluster)
+		require.NoError(t, c.Apply(t.Context(), r.manifests))
+		client, err := kubernetes.NewForConfig(c.RESTConfig())
+		require.NoError(t, err)
+		for _, g := range r.grants {
+			within(t, time.Minute, func(ctx context.Context) error { return r.allowed(ctx, client, g) })
+		}
+		w.rights[cluster] = r
+	}
+}
+
+// user is the account as an API server knows it.
+func (r rights) user() string { return "system:serviceaccount:" + argocd + ":" + r.account }
+
+// allowed checks that the API server knows of a grant: its authorizer follows roles by
+// watches, and a program that comes before it is refused.
+func (r rights) allowed(ctx context.Context, client *kubernetes.Clientset, g grant) error {
+	resource, sub, _ := strings.Cut(g.resource, "/")
+	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: r.user(),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: g.namespace, Verb: g.verb, Group: g.group, Resource: resource, Subresource: sub, Name: g.name,
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err == nil && !review.Status.Allowed {
+		err = fmt.Errorf("not allowed: %s: %s", g, review.Status.Reason)
+	}
+	return err
+}
+
+// audited expects that nothing was refused to our programs and, if all stories have been
+// played, that they have used all that they are granted, and so need it.
+func (w *world) audited(t *testing.T, all bool) {
+	for cluster, r := range w.rights {
+		records, err := w.stack.Cluster(cluster).Audit()
+		require.NoError(t, err)
+		records = slices.DeleteFunc(records, func(a stack.AuditRecord) bool { return a.User != r.user() })
+		require.NotEmpty(t, records, "what our program has done on %s", cluster)
+		for _, a := range records {
+			if a.Code == http.StatusForbidden || a.Code == http.StatusUnauthorized {
+				t.Errorf("%s: refused: %+v", cluster, a)
+			}
+		}
+		missing := slices.DeleteFunc(slices.Clone(r.grants), func(g grant) bool { return slices.ContainsFunc(records, g.covers) })
+		t.Logf("%s: %d requests, %d of %d grants used", cluster, len(records), len(r.grants)-len(missing), len(r.grants))
+		if all {
+			for _, g := range missing {
+				t.Errorf("%s: granted, and never used: %s", cluster, g)
+			}
+		}
+	}
+}

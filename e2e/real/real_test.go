@@ -1,0 +1,60 @@
+package real
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A story is played on the world that the stories before it have left.
+type story struct {
+	name string
+	play func(*testing.T, *world)
+}
+
+// stories in the order in which they are played. Those called TestScenario are the faults
+// of that number which real clusters can show; all of them are played on simulations, too.
+func stories() []story {
+	return []story{
+		{"AnApplicationTravelsAndItsStatusComesBack", travels},
+		{"TestScenario14_AnAgentThatNeverWasThere", neverThere},
+		{"ApplicationsOfOneName", oneName},
+		{"SpecLabelsAndAnnotations", edits},
+		{"UnknownFields", unknownFields},
+		{"DriftIsReverted", drift},
+		{"CascadingDeletion", cascade},
+		{"DeletionThatLeavesWorkloads", orphan},
+		{"BothSidesChangeWhileApart", apart},
+		{"TestScenario02_ChangesWhileTheAgentIsAway", away},
+		{"TestScenario03_ANamesakeMadeWhileThePrincipalIsDown", namesake},
+		{"TestScenario27_LabelsAndAnnotationsOfATimeApart", metadataApart},
+		{"TestScenario28_ADeletionThatNoWatchHasSeen", unseen},
+		{"TestScenario01_StatusesOfATimeApart", statusesApart},
+		{"TestScenario15_ALeafRestartedWhileApart", leafRestarted},
+		{"TenThousandEditsWhileAnAgentIsAway", tenThousand},
+		{"StrangersAndUnreachableClusters", refusals},
+	}
+}
+
+// TestReal plays all stories. After each of them both sides must agree, and nothing may
+// move for 10 s, and at the end for 30 s.
+func TestReal(t *testing.T) {
+	w := newWorld(t)
+	played := 0
+	for _, s := range stories() {
+		t.Run(s.name, func(t *testing.T) {
+			played++
+			start := time.Now()
+			s.play(t, w)
+			told := time.Since(start)
+			within(t, patience, w.inStep)
+			w.silent(t, 10*time.Second)
+			t.Logf("played in %.1f s, and nothing differs in %d objects", told.Seconds(), w.verified(t))
+		})
+	}
+	t.Run("Silence", func(t *testing.T) { w.silent(t, 30*time.Second) })
+	t.Run("RightsAreExact", func(t *testing.T) { w.audited(t, played == len(stories())) })
+	t.Run("ProgramsEnd", func(t *testing.T) { w.end(t) })
+	require.NotZero(t, played)
+}

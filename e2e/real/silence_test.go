@@ -1,0 +1,110 @@
+package real
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+)
+
+// A picture is what can be seen of a world from outside: the version of each Application
+// on each cluster, and how many messages have gone into each stream of the NATS servers,
+// those in which the two sides compare their tables included.
+type picture map[string]string
+
+// picture takes a picture of the clusters, and of the servers in our programs that run.
+func (w *world) picture(ctx context.Context) (picture, error) {
+	p := picture{}
+	for _, name := range []string{"hub", "spoke-1", "spoke-2"} {
+		list, err := w.stack.Cluster(name).Dynamic().Resource(stack.Applications()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, app := range list.Items {
+			p[fmt.Sprintf("%s: %s/%s", name, app.GetNamespace(), app.GetName())] = string(app.GetUID()) + " " + app.GetResourceVersion()
+		}
+	}
+	programs := []*program{w.principal}
+	for _, a := range w.agents {
+		programs = append(programs, a.program)
+	}
+	for _, one := range programs {
+		if !one.Running() {
+			continue
+		}
+		streams, err := one.streams(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for stream, last := range streams {
+			p[one.Name()+": "+stream] = fmt.Sprint(last)
+		}
+	}
+	return p, nil
+}
+
+// streams returns the last sequence of each stream of the program's NATS server. A stream
+// gives each message that goes into it the next one, and forgets none.
+func (p *program) streams(ctx context.Context) (map[string]uint64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.monitor+"/jsz?accounts=true&streams=true", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	var found struct {
+		Accounts []struct {
+			Streams []struct {
+				Name  string `json:"name"`
+				State struct {
+					LastSeq uint64 `json:"last_seq"`
+				} `json:"state"`
+			} `json:"stream_detail"`
+		} `json:"account_details"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil {
+		return nil, err
+	}
+	out := map[string]uint64{}
+	for _, a := range found.Accounts {
+		for _, s := range a.Streams {
+			out[s.Name] = s.State.LastSeq
+		}
+	}
+	return out, nil
+}
+
+// silent expects that the world comes to rest, and then that nothing moves for a time.
+func (w *world) silent(t *testing.T, rest time.Duration) {
+	t.Helper()
+	const pause = 2 * time.Second
+	var last picture
+	look := func(ctx context.Context) error {
+		now, err := w.picture(ctx)
+		if err == nil && !maps.Equal(now, last) {
+			err = errors.New("things still change")
+		}
+		last = now
+		return err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, stack.Poll(ctx, pause, look))
+	time.Sleep(rest)
+	now, err := w.picture(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, now)
+	require.Equal(t, last, now, "nothing moves for %v", rest)
+}

@@ -1,0 +1,217 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/e2e/stack/stacktest"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
+)
+
+// patience is how long a story waits for what takes no more than seconds where nothing
+// else runs.
+const patience = 30 * time.Second
+
+// argocd is the namespace of Argo CD and of our program on every cluster.
+const argocd = stack.ArgoCDNamespace
+
+// A world is what all stories are played on. Agent edge-1 is on the spoke where Argo CD
+// runs; on that of edge-2 nothing but the agent and the stories write.
+type world struct {
+	stack      *stack.Stack
+	hub        *stack.Cluster
+	dir        string // of the programs and what they keep
+	kubeconfig string // with the administrator's context for each cluster, by its name
+	principal  *program
+	leafPort   int
+	agents     map[string]*agent // that have been started
+	stores     stores
+	rights     map[string]rights // by cluster
+	fleet      bool              // edge-2 has the Applications of the fleet
+}
+
+// An agent is one agent, and the place of its Applications on either side.
+type agent struct {
+	*program
+	name       string
+	hub, spoke place
+	line       *netfault.Line // to the principal
+}
+
+// agents and the clusters they are on.
+var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2"}
+
+// newWorld starts the clusters and the principal, to which no agent has connected yet.
+func newWorld(t *testing.T) *world {
+	s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{
+		{Name: "hub", CRDs: true},
+		{Name: "spoke-1", ArgoCD: true},
+		{Name: "spoke-2", CRDs: true, Controllers: true}, // of which one ends foreground deletions
+	}})
+	w := &world{stack: s, hub: s.Cluster("hub"), dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
+	require.NoError(t, os.MkdirAll(w.tmp(), 0o755))
+	t.Cleanup(func() {
+		for _, a := range w.agents {
+			require.NoError(t, a.line.Close())
+		}
+	})
+	w.build(t)
+	w.writeKubeconfig(t)
+	w.install(t)
+	w.ctl(t, "pki", "init")
+	w.ctl(t, "pki", "issue", "principal", "--ip", "127.0.0.1")
+	w.stores = newStores(t, w)
+	w.leafPort = w.port(t)
+	w.principal = w.program(t, "principal", w.hub,
+		"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort))
+	require.NoError(t, w.principal.Start(t.Context()))
+	return w
+}
+
+// tmp is where the programs keep temporary files.
+func (w *world) tmp() string { return filepath.Join(w.dir, "tmp") }
+
+func (w *world) port(t *testing.T) int {
+	port, err := w.stack.Port()
+	require.NoError(t, err)
+	return port
+}
+
+// build builds our two programs.
+func (w *world) build(t *testing.T) {
+	start := time.Now()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", w.dir, "./cli/argocd-agent", "./cli/argocd-agentctl")
+	cmd.Dir = filepath.Join("..", "..")
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(output))
+	t.Logf("built the programs in %.1f s", time.Since(start).Seconds())
+}
+
+// writeKubeconfig writes the administrator's kubeconfig for all clusters.
+func (w *world) writeKubeconfig(t *testing.T) {
+	config := api.NewConfig()
+	for _, name := range []string{"hub", "spoke-1", "spoke-2"} {
+		c := w.stack.Cluster(name)
+		config.Clusters[name] = &api.Cluster{Server: c.URL(), CertificateAuthorityData: c.CA()}
+		config.AuthInfos[name] = &api.AuthInfo{Token: c.Token()}
+		config.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	}
+	config.CurrentContext = "hub"
+	w.kubeconfig = filepath.Join(w.dir, "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*config, w.kubeconfig))
+}
+
+// ctl runs argocd-agentctl as an administrator, and returns what it says.
+func (w *world) ctl(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(w.dir, "argocd-agentctl"), append(args, "--kubeconfig", w.kubeconfig)...)
+	cmd.Env = []string{"TMPDIR=" + w.tmp()}
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(output))
+	return string(output)
+}
+
+// register makes an agent known, and gives it its certificate.
+func (w *world) register(t *testing.T, name string) {
+	w.ctl(t, "agent", "create", name, "--mode", "managed")
+	w.ctl(t, "pki", "issue", "agent", name, "--agent-context", spokes[name])
+}
+
+// agent returns an agent, which is registered and started when it is asked for first.
+func (w *world) agent(t *testing.T, name string) *agent {
+	t.Helper()
+	if a := w.agents[name]; a != nil {
+		return a
+	}
+	w.register(t, name)
+	a := w.newAgent(t, name)
+	require.NoError(t, a.Start(t.Context()))
+	return a
+}
+
+// newAgent prepares the program of a registered agent.
+func (w *world) newAgent(t *testing.T, name string) *agent {
+	line, err := netfault.Listen(func() string { return fmt.Sprint("127.0.0.1:", w.leafPort) })
+	require.NoError(t, err)
+	cluster := w.stack.Cluster(spokes[name])
+	a := &agent{name: name, hub: place{w.hub, name}, spoke: place{cluster, argocd}, line: line}
+	host, port, err := net.SplitHostPort(line.Addr())
+	require.NoError(t, err)
+	a.program = w.program(t, "agent", cluster,
+		"--agent-mode", "managed", "--server-address", host, "--server-port", port)
+	w.agents[name] = a
+	return a
+}
+
+// A program is our principal or one of our agents.
+type program struct {
+	*stack.Process
+	monitor string // where its NATS server tells of itself
+	health  string // where it says how it is
+}
+
+// program prepares one of our programs, which runs with the rights of a ServiceAccount.
+func (w *world) program(t *testing.T, command string, c *stack.Cluster, args ...string) *program {
+	kubeconfig, err := c.ServiceAccountKubeconfig(t.Context(), argocd, w.rights[c.Name()].account)
+	require.NoError(t, err)
+	name := command + "-on-" + c.Name()
+	health, monitor := w.port(t), w.port(t)
+	p := &program{
+		monitor: fmt.Sprintf("http://127.0.0.1:%d", monitor),
+		health:  fmt.Sprintf("http://127.0.0.1:%d", health),
+	}
+	p.Process = w.stack.Process(stack.ProcessConfig{
+		Name: name,
+		Path: filepath.Join(w.dir, "argocd-agent"),
+		Args: append([]string{
+			command, "--kubeconfig", kubeconfig,
+			"--nats-store-dir", filepath.Join(w.dir, name),
+			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", monitor),
+			"--healthz-port", fmt.Sprint(health),
+		}, args...),
+		Env:   []string{"TMPDIR=" + w.tmp()},
+		Ready: p.ready,
+	})
+	return p
+}
+
+// ready checks that the program says it is ready.
+func (p *program) ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.health+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s is not ready: %s", p.Name(), answer.Status)
+	}
+	return nil
+}
+
+// stop ends the program as a kubelet does, and expects that it ends well.
+func (p *program) stop(t testing.TB) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	start := time.Now()
+	require.NoError(t, p.Stop(ctx))
+	took := time.Since(start)
+	require.NoError(t, p.Wait(ctx), "the exit code of %s is 0", p.Name())
+	return took
+}
