@@ -37,8 +37,8 @@ func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (clust
 // adapterFlags are those by which adapters are chosen.
 func adapterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String("transport", "", "nats", "how the two sides reach each other: `nats`"),
-		f.String("backend", "", "kubernetes", "where this side's objects are: `kubernetes` or memory"),
+		f.String("transport", "", "nats", "the `transport` by which the two sides reach each other: nats"),
+		f.String("backend", "", "kubernetes", "the `backend` that has this side's objects: kubernetes or memory"),
 	}
 }
 

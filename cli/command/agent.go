@@ -16,17 +16,17 @@ func agentCommand() *cli.Command {
 	flags, before := f.WithFile(slices.Concat(
 		[]cli.Flag{
 			f.String("agent-name", "NAME", "", "the agent's `name`; empty is the common name of its certificate"),
-			f.String("agent-mode", "MODE", "autonomous", "on which side Applications are written, as the agent was registered: managed (control plane) or `autonomous` (here)"),
-			f.String("namespace", "", "argocd", "the `namespace` of Argo CD and the agent on this cluster"),
-			f.String("adoption-policy", "", "always", "whether an Application that is here already is taken over when the control plane has one of its name: `always` or never"),
-			f.String("source-uid-mismatch-policy", "", "recreate", "what becomes of a copy whose original was deleted and made anew: `recreate` or upsert"),
+			f.String("agent-mode", "MODE", "autonomous", "the `mode` in which the agent was registered: managed (Applications are written on the control plane) or autonomous (here)"),
+			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the agent on this cluster"),
+			f.String("adoption-policy", "", "always", "the `policy` for an Application that is here already when the control plane has one of its name: always (it is taken over) or never"),
+			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),
 			f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
 			f.Int("server-port", "REMOTE_PORT", 7422, "the `port` of the principal"),
 			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
 			f.String("tls-client-key", "TLS_CLIENT_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_ROOT_CA_PATH", "", "a `file` with the CA of the principal's certificate"),
-			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `Secret` with certificate and key, where no file is given"),
-			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `Secret` with the CA, where no file is given"),
+			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `name` of the Secret with certificate and key, where no file is given"),
+			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
 		adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8002),
 	)...)

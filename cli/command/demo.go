@@ -22,7 +22,7 @@ func demoCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "agents", Value: 1, Usage: "how many managed `agents` there are, besides the autonomous one"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
-			&cli.StringFlag{Name: "sabotage", Usage: "have the store beneath one agent lie: `drop` (writes are not done), corrupt (they are done wrongly) or undelete (removals are not done)"},
+			&cli.StringFlag{Name: "sabotage", Usage: "the `lie` that the store beneath one agent tells: drop (writes are not done), corrupt (they are done wrongly) or undelete (removals are not done)"},
 			&cli.BoolFlag{Name: "verbose", Usage: "show the log of all programs"},
 		},
 		Description: "Runs a principal and its agents in one process, cuts one agent off, changes things on both\n" +

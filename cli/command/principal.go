@@ -15,15 +15,15 @@ func principalCommand() *cli.Command {
 	f := shell.Flags("ARGOCD_PRINCIPAL_")
 	flags, before := f.WithFile(slices.Concat(
 		[]cli.Flag{
-			f.String("namespace", "", "argocd", "the `namespace` of Argo CD and the principal on the control plane"),
+			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the principal on the control plane"),
 			f.String("agents-file", "", "", "a YAML `file` that says which agents there are, in place of cluster Secrets"),
-			f.String("source-uid-mismatch-policy", "", "recreate", "what becomes of a copy whose original was deleted and made anew: `recreate` or upsert"),
+			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),
 			f.String("nats-leaf-listen", "", ":7422", "the `address` to which agents connect"),
 			f.String("tls-cert", "TLS_SERVER_CERT_PATH", "", "a `file` with the principal's certificate"),
 			f.String("tls-key", "TLS_SERVER_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_SERVER_ROOT_CA_PATH", "", "a `file` with the CA of agents' certificates"),
-			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `Secret` with certificate and key, where no file is given"),
-			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `Secret` with the CA, where no file is given"),
+			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
+			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
 		adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8003),
 	)...)

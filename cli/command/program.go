@@ -15,7 +15,7 @@ import (
 // programFlags are those of every program that runs until it is told to end.
 func programFlags(f shell.Flags, healthzPort int) []cli.Flag {
 	return append([]cli.Flag{
-		f.Duration("resync-tick", "", time.Second, "how long it must have been quiet before differences are looked into, a `duration`"),
+		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
 		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez and /readyz; 0 is off"),
 	}, logFlags(f)...)
 }

@@ -24,7 +24,7 @@ func agentCommand() *cli.Command {
 				Usage:     "register an agent",
 				ArgsUsage: "NAME",
 				Flags: append(rosterFlags(),
-					&cli.StringFlag{Name: "mode", Value: "managed", Usage: "on which side the agent's Applications are written: `managed` (control plane) or autonomous (agent)"},
+					&cli.StringFlag{Name: "mode", Value: "managed", Usage: "the `mode` of the agent: managed (Applications are written on the control plane) or autonomous (on its own cluster)"},
 					&cli.StringFlag{Name: "resource-proxy-server", Value: "argocd-agent-resource-proxy:9090", Usage: "`host:port` under which Argo CD on the control plane sees the agent's cluster"},
 					&cli.BoolFlag{Name: "adopt-namespace", Usage: "use the namespace NAME although it was there before the agent"},
 				),

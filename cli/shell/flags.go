@@ -20,12 +20,18 @@ import (
 // the prefix that Flags is, and a key of the configuration file: the command line comes
 // before the environment, that before the file, and the file before the default.
 //
-// The name of the variable is made of the flag's unless env says another one.
+// The name of the variable is made of the flag's unless env says another one. Behind the
+// name of a flag for text may stand a comma and a short one.
 type Flags string
 
 // String makes a flag for text.
 func (f Flags) String(name, env, value, usage string) cli.Flag {
-	return altsrc.NewStringFlag(&cli.StringFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage})
+	name, short, _ := strings.Cut(name, ",")
+	flag := &cli.StringFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage}
+	if short != "" {
+		flag.Aliases = []string{short}
+	}
+	return altsrc.NewStringFlag(flag)
 }
 
 // Int makes a flag for a number.

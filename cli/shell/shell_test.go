@@ -20,7 +20,7 @@ func run(t *testing.T, args ...string) (code int, told map[string]any, complaint
 	var errs bytes.Buffer
 	f := Flags("TEST_")
 	flags, before := f.WithFile(
-		f.String("color", "", "red", ""),
+		f.String("color,c", "", "red", ""),
 		f.Int("port", "LISTEN_PORT", 80, ""),
 		f.Duration("tick", "", time.Second, ""),
 		f.String("listen", "", "", ""),
@@ -66,7 +66,7 @@ func TestPrecedence(t *testing.T) {
 	require.Equal(t, map[string]any{"color": "#00f", "port": 2, "tick": 4 * time.Second, "listen": ":0"}, told)
 
 	t.Setenv("TEST_CONFIG", file)
-	_, told, _ = run(t, "serve", "--port", "3", "--color=red")
+	_, told, _ = run(t, "serve", "--port", "3", "-c", "red")
 	require.Equal(t, map[string]any{"color": "#f00", "port": 3, "tick": 3 * time.Second, "listen": ""}, told)
 }
 
