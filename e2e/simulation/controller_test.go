@@ -61,6 +61,13 @@ func (c *controller) pause() {
 	c.paused = true
 }
 
+// slow says how long each step takes.
+func (c *controller) slow(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.takes = d
+}
+
 // resume has it catch up.
 func (c *controller) resume() {
 	c.mu.Lock()
@@ -123,9 +130,9 @@ func (c *controller) ran(what string) {
 	c.runs[what]++
 }
 
-// statusOf is the status of an Application with this spec.
+// statusOf is the status of an Application with this spec: it holds the same number.
 func statusOf(spec string) string {
-	return resource.Canonical(map[string]any{"sync": map[string]any{"status": "Synced", "revision": string(resource.Sum(spec))}})
+	return resource.Canonical(map[string]any{"n": numberIn(spec), "sync": map[string]any{"status": "Synced"}})
 }
 
 // finished is the state of an operation that has succeeded.

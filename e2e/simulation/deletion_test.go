@@ -10,31 +10,32 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
+// cascade is the metadata of an Application that is deleted with all that it deployed.
 const cascade = `{"finalizers":["resources-finalizer.argocd.argoproj.io"]}`
 
 func TestScenario09_ACascadeWaitsForAnAgentThatIsAway(t *testing.T) {
 	play(t, func(t *testing.T, f fabric) {
-		w := newWorld(t, f, 1, managed)
+		w := newWorld(t, f, 1, resource.Managed)
 		s := w.spokes[0]
-		x := s.key("x")
 		w.start()
-		set(w.cluster, x, resource.Spec, number(1))
-		set(w.cluster, x, resource.Meta, cascade)
+		s.hub().set("x", resource.Spec, number(1))
+		s.hub().set("x", resource.Meta, cascade)
 		w.agree()
 		s.stop()
-		w.cluster.Delete(x)
+		s.hub().delete("x")
 		time.Sleep(20 * f.tick)
-		o, waits := w.cluster.Get(x)
+		o, waits := s.hub().get("x")
 		require.True(t, waits && o.Deleting, "it waits, as long as it takes")
 
 		s.control.pause()
 		s.start()
 		w.await(f.patience, "the copy is deleted", func() bool {
-			o, ok := s.cluster.Get(x)
+			o, ok := s.here().get("x")
 			return ok && o.Deleting
 		})
+		require.True(t, s.hub().has("x"), "until the copy is known to be gone")
 		s.stop() // it dies between the deletion and the report
-		s.cluster.Finish(x)
+		s.here().Finish(s.here().key("x"))
 		s.start()
 		w.settle()
 		require.Empty(t, w.cluster.All())
@@ -44,49 +45,47 @@ func TestScenario09_ACascadeWaitsForAnAgentThatIsAway(t *testing.T) {
 
 func TestScenario19_AnAutonomousApplicationDeletedOnTheHub(t *testing.T) {
 	play(t, func(t *testing.T, f fabric) {
-		w := newWorld(t, f, 1, resource.Rules{Mode: resource.Autonomous})
+		w := newWorld(t, f, 1, resource.Autonomous)
 		s := w.spokes[0]
-		x := s.key("x")
 		w.start()
-		set(s.cluster, x, resource.Spec, number(1))
+		s.here().set("x", resource.Spec, number(1))
 		w.agree()
-		w.cluster.Delete(x)
-		w.await(2*time.Second, "it is back with its status", func() bool {
-			return part(w.cluster, x, resource.Status) == statusOf(number(1))
-		})
+		s.hub().delete("x")
+		w.await(2*time.Second, "it is back with its status", func() bool { return s.hub().n("x", resource.Status) == 1 })
 		w.settle()
 	})
 }
 
 func TestScenario22_AStatusThatRacesADeletion(t *testing.T) {
 	play(t, func(t *testing.T, f fabric) {
-		w := newWorld(t, f, 1, managed)
+		const races = 50
+		w := newWorld(t, f, 1, resource.Managed)
 		s := w.spokes[0]
 		s.control.pause()
+		name := func(i int) string { return fmt.Sprint("app-", i) }
 		w.start()
-		const races = 50
-		name := func(i int) resource.Key { return s.key(fmt.Sprint("app-", i)) }
 		for i := range races {
-			set(w.cluster, name(i), resource.Spec, number(i))
+			s.hub().set(name(i), resource.Spec, number(i))
 		}
 		w.agree()
 		for i := range races {
-			deletes := func() { w.cluster.Delete(name(i)) }
-			changes := func() {
-				if _, there := s.cluster.Get(name(i)); there {
-					set(s.cluster, name(i), resource.Status, number(i))
-				}
-			}
-			first, second := deletes, changes
+			first, second := s.hub().delete, s.changeStatus
 			if i%2 == 0 {
-				first, second = changes, deletes
+				first, second = second, first
 			}
-			first()
+			first(name(i))
 			time.Sleep(time.Duration(i%5) * 10 * time.Millisecond)
-			second()
+			second(name(i))
 		}
 		w.settle()
 		require.Empty(t, w.cluster.All())
 		require.Empty(t, s.cluster.All())
 	})
+}
+
+// changeStatus changes the status of a copy that is there.
+func (s *spoke) changeStatus(name string) {
+	if s.here().has(name) {
+		s.here().set(name, resource.Status, number(1000))
+	}
 }

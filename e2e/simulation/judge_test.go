@@ -9,7 +9,9 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/verify"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
 )
 
@@ -31,31 +33,56 @@ func (w *world) settle() {
 // agree waits until both sides of every link agree and know it.
 func (w *world) agree() {
 	w.t.Helper()
-	deadline := time.Now().Add(w.f.patience)
-	for _, s := range w.spokes {
-		for ; !s.agrees(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				w.t.Fatalf("no agreement within %v:\n%s", w.f.patience, w.explain())
+	w.await(w.f.patience, "agreement", func() bool {
+		for _, s := range w.spokes {
+			if !s.agrees() {
+				return false
 			}
 		}
-	}
+		return true
+	})
 }
 
 // agrees reports whether the two sides are in step, say so, and have the same in their
 // stores, read afresh, and nothing is left to do for the controller.
 func (s *spoke) agrees() bool {
-	hub, agent := s.hub.Status(), s.agent.Status()
-	return s.control.done() && hub.Engine.InStep && agent.Engine.InStep && hub.Connected && agent.Connected && len(s.differences()) == 0
+	upper, lower := s.upper(), s.lower()
+	return upper.Connected && upper.Engine.InStep && lower.Connected && lower.Engine.InStep &&
+		s.control.done() && len(s.differences()) == 0
 }
 
 // differences compares what the two clusters have of the spoke.
 func (s *spoke) differences() []verify.Difference {
-	scope := backend.Scope{Namespace: s.name}
-	hub, err := verify.Read(s.w.t.Context(), s.w.cluster, scope)
+	return verify.Compare(verify.Options{Mode: s.w.mode, Hub: hubIdentity, Agent: s.name}, s.read(s.hub()), s.read(s.here()))
+}
+
+// read reads a site, and makes of the originals what their copies are to be.
+func (s *spoke) read(c site) []resource.Object {
+	objects, err := verify.Read(s.w.t.Context(), c, backend.Scope{Namespace: c.namespace})
 	require.NoError(s.w.t, err)
-	cluster, err := verify.Read(s.w.t.Context(), s.cluster, scope)
-	require.NoError(s.w.t, err)
-	return verify.Compare(verify.Options{Mode: s.w.rules.Mode, Hub: hubIdentity, Agent: s.name}, hub, cluster)
+	for i, o := range objects {
+		o.Key.Namespace = ""
+		if spec, err := resource.Decode(o.Parts[resource.Spec]); err == nil && c == s.owner() {
+			o.Parts[resource.Spec] = s.mapped(spec)
+		}
+		objects[i] = o
+	}
+	return objects
+}
+
+// mapped says what a copy's spec is to be. It is the mapping, written down a second time.
+func (s *spoke) mapped(spec any) string {
+	m, ok := spec.(map[string]any)
+	if !ok {
+		return resource.Canonical(spec)
+	}
+	if s.w.mode == resource.Managed {
+		m["destination"] = map[string]any{"server": "https://kubernetes.default.svc"}
+	} else {
+		m["destination"] = map[string]any{"name": s.name}
+		m["project"] = s.name + "-default"
+	}
+	return resource.Canonical(m)
 }
 
 // silence demands that for a time nothing is said and nothing is written.
@@ -74,7 +101,7 @@ func (w *world) silence() {
 func (w *world) busy() map[string]int64 {
 	n := map[string]int64{}
 	for _, s := range w.spokes {
-		n["hub of "+s.name], n[s.name] = s.hub.all(), s.agent.all()
+		n["hub of "+s.name], n[s.name] = s.up.all(), s.down.all()
 	}
 	return n
 }
@@ -83,19 +110,33 @@ func (w *world) busy() map[string]int64 {
 // it is right.
 func (w *world) approve() {
 	for _, s := range w.spokes {
-		for _, h := range []*half{&s.hub, &s.agent} {
-			if held := h.Status().Engine.Theirs; len(held) > 0 {
-				require.NoError(w.t, h.Approve(w.t.Context(), engine.HeldDigest(held)))
-			}
-		}
+		s.grant(s.upper().Engine.Theirs, &s.up, hubIdentity)
+		s.grant(s.lower().Engine.Theirs, &s.down, s.name)
 	}
+}
+
+// grant says in the log of one side that what the other holds back may be removed.
+func (s *spoke) grant(held []engine.Absent, p *tap, by string) {
+	if len(held) == 0 {
+		return
+	}
+	m := engine.Message{Key: engine.ApprovalKey, Body: engine.Approval{Of: engine.HeldDigest(held)}}
+	e, err := wire.Encode(m, wire.Envelope{ID: fmt.Sprint("approval-", time.Now().UnixNano()), Source: by, Time: time.Now()})
+	require.NoError(s.w.t, err)
+	require.NoError(s.w.t, p.send(s.w.t.Context(), e))
 }
 
 // explain says in what the world does not agree.
 func (w *world) explain() string {
 	var b strings.Builder
 	for _, s := range w.spokes {
-		fmt.Fprintf(&b, "%s\n  hub   %+v\n  agent %+v\n", s.name, s.hub.Status(), s.agent.Status())
+		fmt.Fprintf(&b, "%s\n", s.name)
+		if w.stopping != nil {
+			fmt.Fprintf(&b, "  principal %+v\n", s.upper())
+		}
+		if s.stopping != nil {
+			fmt.Fprintf(&b, "  agent     %+v\n", s.lower())
+		}
 		for _, d := range s.differences() {
 			fmt.Fprintf(&b, "  %s\n", d)
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
@@ -46,13 +45,13 @@ func TestSimulation(t *testing.T) {
 // that fails once may pass the next time.
 func simulate(t *testing.T, n uint64, keeps bool, mode resource.Mode) {
 	f := inMemory("seeded", keeps, memlink.Weather{Delay: 3 * time.Second, Repeat: 0.2, Break: 0.05})
-	t0 := time.Now()
-	w := newWorld(t, f, 3, resource.Rules{Mode: mode, Adopt: true})
+	began := time.Now()
+	w := newWorld(t, f, 3, mode)
 	g := &gremlin{r: rand.New(rand.NewPCG(n, 2)), w: w, keeps: keeps}
 	w.start()
 	for _, s := range w.spokes {
-		set(s.other(), s.key("private"), resource.Spec, `"mine"`)
-		w.await(f.patience, "the first connection", func() bool { return s.agent.Status().Connected })
+		s.other().set("private", resource.Spec, `"mine"`)
+		w.await(f.patience, "the first connection", func() bool { return s.lower().Connected })
 	}
 	for range troubles {
 		time.Sleep(time.Duration(g.r.Int64N(int64(2 * time.Second))))
@@ -66,11 +65,11 @@ func simulate(t *testing.T, n uint64, keeps bool, mode resource.Mode) {
 	w.settle()
 	runs := 0
 	for _, s := range w.spokes {
-		require.Equal(t, `"mine"`, part(s.other(), s.key("private"), resource.Spec), "what nobody named was touched")
+		require.Equal(t, `"mine"`, s.other().part("private", resource.Spec), "what nobody named was touched")
 		runs += g.countRuns(s)
 	}
 	require.NotZero(t, runs)
-	t.Logf("%v of virtual time, %d of %d requests were run", time.Since(t0), runs, g.serial)
+	t.Logf("%v of virtual time, %d runs of %d requests", time.Since(began), runs, g.serial)
 }
 
 // A gremlin makes trouble.
@@ -90,16 +89,17 @@ func (g *gremlin) countRuns(s *spoke) int {
 	return len(runs)
 }
 
+func (g *gremlin) name() string { return fmt.Sprint("app-", g.r.IntN(names)) }
+
 // strike makes one trouble for a spoke.
 func (g *gremlin) strike(s *spoke) {
-	k := s.key(fmt.Sprint("app-", g.r.IntN(names)))
 	switch c := g.r.IntN(40); {
 	case c < 16:
-		g.user(s.owner(), k)
+		g.user(s.owner(), g.name())
 	case c < 20:
-		g.vandal(s.other(), k)
+		g.vandal(s.other(), g.name())
 	case c < 24:
-		g.request(g.w.cluster, k)
+		g.request(s.hub(), g.name())
 	case c < 31:
 		s.fault([]linktest.Fault{linktest.Healthy, linktest.Healthy, linktest.Cut, linktest.BlackHole, linktest.Slow}[g.r.IntN(5)])
 	case c < 34:
@@ -111,9 +111,7 @@ func (g *gremlin) strike(s *spoke) {
 	case c < 38 && g.keeps:
 		g.w.net.Wipe(g.w.t, s.name, linktest.Store(g.r.IntN(4)))
 	case c == 38:
-		s.control.mu.Lock()
-		s.control.takes = time.Duration(g.r.Int64N(int64(10 * time.Second)))
-		s.control.mu.Unlock()
+		s.control.slow(time.Duration(g.r.Int64N(int64(10 * time.Second))))
 	}
 }
 
@@ -133,70 +131,73 @@ func (g *gremlin) restart(s *spoke) {
 	s.stop()
 	g.pause()
 	if g.r.IntN(2) == 0 {
-		k := s.key(fmt.Sprint("app-", g.r.IntN(names)))
-		g.user(s.owner(), k)
-		g.vandal(s.other(), k)
+		name := g.name()
+		g.user(s.owner(), name)
+		g.vandal(s.other(), name)
 	}
 	s.start()
 }
 
 // user creates, edits, labels and deletes originals.
-func (g *gremlin) user(c *memstore.Store, k resource.Key) {
-	_, there := c.Get(k)
+func (g *gremlin) user(c site, name string) {
 	switch n := g.r.IntN(10); {
-	case there && n < 2:
-		c.Delete(k)
-	case there && n < 4:
-		g.label(c, k)
+	case n < 2:
+		c.delete(name)
+	case n < 4:
+		g.label(c, name)
 	default:
-		c.Edit(k, func(o *resource.Object) {
+		c.Edit(c.key(name), func(o *resource.Object) {
 			o.Parts[resource.Spec] = number(g.r.IntN(9))
 			if o.UID == "" && g.r.IntN(2) == 0 {
-				o.Parts[resource.Meta] = `{"finalizers":["resources-finalizer.argocd.argoproj.io"]}`
+				o.Parts[resource.Meta] = cascade
 			}
 		})
 	}
 }
 
-func (g *gremlin) label(c *memstore.Store, k resource.Key) {
-	c.Edit(k, func(o *resource.Object) {
+// label gives an object that is there another label, or takes one away.
+func (g *gremlin) label(c site, name string) {
+	if !c.has(name) {
+		return
+	}
+	c.Edit(c.key(name), func(o *resource.Object) {
 		m := resource.ParseMetadata(o.Parts[resource.Meta])
 		m.Labels = maps.Clone(m.Labels)
 		if m.Labels == nil {
 			m.Labels = map[string]string{}
 		}
-		name := fmt.Sprint("key-", g.r.IntN(3))
+		label := fmt.Sprint("key-", g.r.IntN(3))
 		if g.r.IntN(3) == 0 {
-			delete(m.Labels, name)
+			delete(m.Labels, label)
 		} else {
-			m.Labels[name] = fmt.Sprint(g.r.IntN(3))
+			m.Labels[label] = fmt.Sprint(g.r.IntN(3))
 		}
 		o.Parts[resource.Meta] = m.Text()
 	})
 }
 
 // vandal meddles with copies.
-func (g *gremlin) vandal(c *memstore.Store, k resource.Key) {
-	if _, there := c.Get(k); !there {
+func (g *gremlin) vandal(c site, name string) {
+	if !c.has(name) {
 		return
 	}
 	switch g.r.IntN(4) {
 	case 0:
-		c.Delete(k)
+		c.delete(name)
 	case 1:
-		g.label(c, k)
+		g.label(c, name)
 	case 2:
-		set(c, k, resource.Spec, `"vandalised"`)
+		c.set(name, resource.Spec, `"vandalised"`)
 	default:
-		set(c, k, resource.Status, `"vandalised"`)
+		c.set(name, resource.Status, `"vandalised"`)
 	}
 }
 
 // request asks, on the hub, for something to be run.
-func (g *gremlin) request(c *memstore.Store, k resource.Key) {
-	if o, there := c.Get(k); !there || o.Deleting || o.Parts[resource.Operation] != "" {
+func (g *gremlin) request(c site, name string) {
+	if o, there := c.get(name); !there || o.Deleting || o.Parts[resource.Operation] != "" {
 		return
 	}
 	g.serial++
-	set(c, k, resource.Operation, fmt.Sprintf(`{"sync":{"revision":"%d"}}`, g.serial))
+	c.set(name, resource.Operation, fmt.Sprintf(`{"sync":{"revision":"%d"}}`, g.serial))
 }

@@ -12,14 +12,27 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// A tap counts what one side's sessions do, over all its processes.
+// A tap counts what one side of a link does, over all its processes.
 type tap struct {
-	sent    atomic.Int64 // messages put into the log
-	heard   atomic.Int64 // messages taken from the link once the kept copy was replayed
-	states  atomic.Int64 // of those heard, the values of objects
-	mu      sync.Mutex
-	writes  map[resource.Key]int         // and removals, that were done
+	sent   atomic.Int64 // messages put into the log
+	heard  atomic.Int64 // messages taken from the link once the kept copy was replayed, repetitions left out
+	states atomic.Int64 // of those heard, the values of objects
+	mu     sync.Mutex
+	writes map[string]int // writes and removals that were done, by the object's name
+	link   transport.Link // that is open, or was last
+
 	swallow func(transport.Message) bool // if set, says which messages never reach the session
+}
+
+// on returns l, tapped.
+func (p *tap) on(l transport.Link) transport.Link {
+	if l == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.link = l
+	return &tappedLink{Link: l, tap: p, last: map[string]uint64{}}
 }
 
 // all returns the number of everything that was done so far.
@@ -31,7 +44,7 @@ func (p *tap) all() int64 {
 	return n
 }
 
-func (p *tap) written() map[resource.Key]int {
+func (p *tap) written() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.writes)
@@ -41,18 +54,26 @@ func (p *tap) written() map[resource.Key]int {
 func (p *tap) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.writes = map[resource.Key]int{}
+	p.writes = map[string]int{}
 	p.heard.Store(0)
 	p.states.Store(0)
 }
 
-func (p *tap) wrote(k resource.Key) {
+func (p *tap) wrote(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.writes == nil {
-		p.writes = map[resource.Key]int{}
+		p.writes = map[string]int{}
 	}
-	p.writes[k]++
+	p.writes[name]++
+}
+
+// send puts a message into the log of the link that is open, past the session.
+func (p *tap) send(ctx context.Context, m transport.Message) error {
+	p.mu.Lock()
+	l := p.link
+	p.mu.Unlock()
+	return l.Send(ctx, m)
 }
 
 // A tappedLink is a Link of the side whose tap it is.
@@ -92,17 +113,17 @@ func (l *tappedLink) Receive(ctx context.Context) (transport.Delivery, error) {
 	}
 }
 
-// A tappedStore is a Store of the side whose tap it is.
+// A tappedStore is a Store for which tap says whose the objects are.
 type tappedStore struct {
 	backend.Store
-	*tap
+	tap func(resource.Key) *tap
 }
 
 // Write implements backend.Store.
 func (s tappedStore) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
 	o, err := s.Store.Write(ctx, want)
 	if err == nil {
-		s.wrote(want.Key)
+		s.tap(want.Key).wrote(want.Key.Name)
 	}
 	return o, err
 }
@@ -111,7 +132,7 @@ func (s tappedStore) Write(ctx context.Context, want resource.Object) (resource.
 func (s tappedStore) Remove(ctx context.Context, k resource.Key, version string) error {
 	err := s.Store.Remove(ctx, k, version)
 	if err == nil {
-		s.wrote(k)
+		s.tap(k).wrote(k.Name)
 	}
 	return err
 }

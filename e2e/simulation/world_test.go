@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -9,53 +11,62 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
-	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has more stories told at once than there are processors: over a real transport
+// they mostly wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
-const hubIdentity = "hub-1"
+const (
+	hubIdentity = "hub-1"
+	argocd      = "argocd" // the namespace of Argo CD on every spoke
+)
 
-// A world is a hub and its agents. Every agent's objects are in the namespace of its name,
-// on both sides.
+// A world is a hub and its agents, all of one mode.
 type world struct {
 	t      *testing.T
 	f      fabric
 	net    linktest.Network
-	rules  resource.Rules
+	mode   resource.Mode
 	spokes []*spoke
 
-	cluster *memstore.Store // the hub's
-	running bool            // the principal's process
+	cluster   *memstore.Store      // the hub's
+	principal *principal.Principal // that runs, or ran last
+	stopping  func()               // ends it; nil if none runs
 }
 
-// A spoke is one agent, its cluster, and what the principal has for it.
+// A spoke is one agent and its cluster.
 type spoke struct {
 	w       *world
 	name    string
 	cluster *memstore.Store
 	control *controller
-	hub     half // at the principal
-	agent   half // at the spoke
-}
+	up      tap // of the principal's session with the agent
+	down    tap // of the agent
 
-// A half is one side of one link. Its tap outlives its processes.
-type half struct {
-	tap
-	*session.Session        // of the process that runs, or ran last
-	stop             func() // nil if none runs
+	agent    *agent.Agent // that runs, or ran last
+	stopping func()       // ends it; nil if none runs
 }
 
 // newWorld returns a world with agents of one mode. Nothing runs but the controllers.
-func newWorld(t *testing.T, f fabric, agents int, rules resource.Rules) *world {
-	w := &world{t: t, f: f, net: f.network(t), rules: rules, cluster: memstore.New(memstore.Config{Name: "hub"})}
+func newWorld(t *testing.T, f fabric, agents int, mode resource.Mode) *world {
+	w := &world{t: t, f: f, net: f.network(t), mode: mode, cluster: memstore.New(memstore.Config{Name: "hub"})}
 	for i := range agents {
 		s := &spoke{w: w, name: fmt.Sprint("agent-", i)}
 		s.cluster = memstore.New(memstore.Config{Name: s.name})
@@ -66,7 +77,7 @@ func newWorld(t *testing.T, f fabric, agents int, rules resource.Rules) *world {
 	return w
 }
 
-// start starts the principal and all agents.
+// start starts the principal and all agents that do not run.
 func (w *world) start() {
 	w.startHub()
 	for _, s := range w.spokes {
@@ -83,98 +94,170 @@ func (w *world) stop() {
 
 // startHub starts a process of the principal.
 func (w *world) startHub() {
-	if w.running {
+	if w.stopping != nil {
 		return
 	}
-	w.running = true
-	hub := w.net.StartHub(w.t)
-	for _, s := range w.spokes {
-		s.hub.start(w, s, resource.Principal, w.cluster, func(ctx context.Context) (transport.Link, error) { return hub.Link(ctx, s.name) })
+	p, err := principal.New(principal.Config{
+		Identity: hubIdentity,
+		Hub:      tappedHub{w.net.StartHub(w.t), w},
+		Store:    tappedStore{w.cluster, func(k resource.Key) *tap { return &w.spoke(k.Namespace).up }},
+		Registry: w,
+		Tick:     w.f.tick,
+		Log:      zap.NewNop(),
+	})
+	require.NoError(w.t, err)
+	stop := w.run(p.Run)
+	w.principal, w.stopping = p, func() {
+		stop()
+		w.net.StopHub(w.t)
 	}
 }
 
 func (w *world) stopHub() {
-	if !w.running {
-		return
+	if w.stopping != nil {
+		w.stopping()
+		w.stopping = nil
 	}
-	w.running = false
-	for _, s := range w.spokes {
-		s.hub.end()
-	}
-	w.net.StopHub(w.t)
 }
 
 // start starts a process of the agent.
 func (s *spoke) start() {
-	if s.agent.stop == nil {
-		s.agent.start(s.w, s, resource.Agent, s.cluster, s.w.net.StartAgent(s.w.t, s.name).Dial)
+	if s.stopping != nil {
+		return
 	}
-}
-
-func (s *spoke) stop() { s.agent.end() }
-
-// start opens a link and runs a session on it.
-func (h *half) start(w *world, s *spoke, side resource.Side, store backend.Store, open func(context.Context) (transport.Link, error)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	link, err := open(ctx)
-	require.NoError(w.t, err)
-	c := engine.Config{Side: side, Rules: w.rules, Self: hubIdentity, Peer: s.name}
-	if side == resource.Agent {
-		c.Self, c.Peer = s.name, ""
-	}
-	h.Session, err = session.New(session.Config{
-		Engine: c,
-		Store:  tappedStore{store, &h.tap},
-		Scope:  backend.Scope{Namespace: s.name},
-		Link:   &tappedLink{Link: link, tap: &h.tap, last: map[string]uint64{}},
-		Tick:   w.f.tick,
+	a, err := agent.New(agent.Config{
+		Name:      s.name,
+		Namespace: argocd,
+		Dialer:    tappedDialer{s.w.net.StartAgent(s.w.t, s.name), &s.down},
+		Store:     tappedStore{s.cluster, func(resource.Key) *tap { return &s.down }},
+		Rules:     resource.Rules{Mode: s.w.mode, Adopt: true},
+		Tick:      s.w.f.tick,
+		Log:       zap.NewNop(),
 	})
-	require.NoError(w.t, err)
-	var running sync.WaitGroup
-	running.Go(func() { h.Run(ctx) })
-	h.stop = func() {
-		cancel()
-		running.Wait()
-		link.Close()
+	require.NoError(s.w.t, err)
+	s.agent, s.stopping = a, s.w.run(a.Run)
+}
+
+func (s *spoke) stop() {
+	if s.stopping != nil {
+		s.stopping()
+		s.stopping = nil
 	}
 }
 
-func (h *half) end() {
-	if h.stop != nil {
-		h.stop()
-		h.stop = nil
+// run runs a program until the function that it returns is called.
+func (w *world) run(program func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- program(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			w.t.Errorf("a program has failed: %v", err)
+		}
 	}
+}
+
+// Watch implements backend.Registry: all agents are registered from the beginning.
+func (w *world) Watch(ctx context.Context, f func([]backend.Agent) error) error {
+	var all []backend.Agent
+	for _, s := range w.spokes {
+		all = append(all, backend.Agent{Name: s.name, Mode: w.mode})
+	}
+	if err := f(all); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// spoke returns the one of that name.
+func (w *world) spoke(name string) *spoke {
+	for _, s := range w.spokes {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("no agent has the namespace " + name)
 }
 
 func (s *spoke) fault(f linktest.Fault) { s.w.net.Fault(s.w.t, s.name, f) }
 
-// key is that of one of the spoke's Applications, on either side.
-func (s *spoke) key(name string) resource.Key {
-	return resource.Key{Kind: resource.Application, Namespace: s.name, Name: name}
+// cut cuts the line, and waits until both sides have noticed.
+func (s *spoke) cut() {
+	s.fault(linktest.Cut)
+	s.w.await(s.w.f.patience, "the cut is noticed", func() bool {
+		return !s.upper().Connected && !s.lower().Connected
+	})
 }
 
-// owner returns the cluster where the spoke's originals are, and other the one of the
-// copies.
-func (s *spoke) owner() *memstore.Store {
-	if s.w.rules.Mode == resource.Autonomous {
-		return s.cluster
+// upper returns how the principal's session with the agent stands; lower how the agent's
+// does.
+func (s *spoke) upper() session.Status {
+	for _, a := range s.w.principal.Agents() {
+		if a.Name == s.name {
+			return a.Session
+		}
 	}
-	return s.w.cluster
+	return session.Status{}
 }
 
-func (s *spoke) other() *memstore.Store {
-	if s.w.rules.Mode == resource.Autonomous {
-		return s.w.cluster
-	}
-	return s.cluster
-}
+func (s *spoke) lower() session.Status { return s.agent.Status() }
 
 // await waits until ok, in the time of the fabric, but no longer than the limit.
 func (w *world) await(limit time.Duration, what string, ok func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(limit); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("not within %v: %s", limit, what)
+			w.t.Fatalf("not within %v: %s\n%s", limit, what, w.explain())
 		}
 	}
+}
+
+// A tappedHub is a Hub that runs already and whose links are tapped.
+type tappedHub struct {
+	transport.Hub
+	w *world
+}
+
+// Run implements transport.Hub.
+func (tappedHub) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// Link implements transport.Hub.
+func (h tappedHub) Link(ctx context.Context, agent string) (transport.Link, error) {
+	l, err := h.Hub.Link(ctx, agent)
+	return h.w.spoke(agent).up.on(l), err
+}
+
+// A tappedDialer is a Dialer whose links are tapped.
+type tappedDialer struct {
+	transport.Dialer
+	*tap
+}
+
+// Dial implements transport.Dialer.
+func (d tappedDialer) Dial(ctx context.Context) (transport.Link, error) {
+	l, err := d.Dialer.Dial(ctx)
+	return d.on(l), err
+}
+
+// watch calls f for every object that a cluster shows from now on, until the test ends.
+func (w *world) watch(c *memstore.Store, f func(resource.Object)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		c.Watch(ctx, backend.Scope{}, func(e backend.Event) error {
+			if e.Put != nil {
+				f(*e.Put)
+			}
+			return nil
+		})
+	})
+	w.t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
 }
