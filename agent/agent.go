@@ -73,35 +73,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer stop()
-	watch.Go(func() { a.tellOfSilence(ctx) })
+	watch.Go(func() { a.watch(ctx) })
 	return s.Run(ctx)
-}
-
-// silence is how long, at least, the principal must not have answered for the log to be
-// told.
-const silence = 5 * time.Second
-
-// tellOfSilence tells the log, once each time, that the principal does not answer: not
-// every reason for that can be seen from here.
-func (a *Agent) tellOfSilence(ctx context.Context) {
-	look := time.NewTicker(silence)
-	defer look.Stop()
-	for told, quiet := false, 0; ; {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return
-		}
-		if a.Status().Connected {
-			told, quiet = false, 0
-			continue
-		}
-		if quiet++; quiet > 1 && !told {
-			told = true
-			a.cfg.Log.Warn("the principal does not answer",
-				zap.String("advice", "it is away, or refuses this agent: then its log says why. What was last heard of it stays in force"))
-		}
-	}
 }
 
 // Ready returns why the Agent does not keep its namespace in step; nil if it does. A

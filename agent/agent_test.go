@@ -120,6 +120,32 @@ func TestKeepsOneNamespaceInStep(t *testing.T) {
 	})
 }
 
+func TestUserIsToldOnce(t *testing.T) {
+	var w watcher
+	told := func(s session.Status) (messages []string) {
+		for _, n := range w.look(s) {
+			messages = append(messages, n.message)
+		}
+		return messages
+	}
+	there := session.Status{Connected: true}
+	require.Empty(t, told(session.Status{}), "it may be about to answer")
+	require.Equal(t, []string{"the principal does not answer"}, told(session.Status{}))
+	require.Empty(t, told(session.Status{}))
+	require.Empty(t, told(there))
+	require.Empty(t, told(session.Status{}))
+	require.Equal(t, []string{"the principal does not answer"}, told(session.Status{}), "it is another time")
+
+	held := there
+	held.Engine.Held = []engine.Absent{{Key: app("", "web"), UID: "1"}}
+	require.Equal(t, []string{"deletions are held"}, told(held))
+	require.Empty(t, told(held))
+	held.Engine.Held = append(held.Engine.Held, engine.Absent{Key: app("", "shop"), UID: "2"})
+	require.Equal(t, []string{"deletions are held"}, told(held), "there are more")
+	require.Empty(t, told(there))
+	require.Equal(t, []string{"deletions are held"}, told(held), "it is another time")
+}
+
 func TestPrincipalNamesOneNamespaceOnly(t *testing.T) {
 	cluster := memstore.New(memstore.Config{})
 	v := view(cluster, "argocd")

@@ -76,6 +76,7 @@ func (p *Principal) Run(ctx context.Context) error {
 		})
 		return fmt.Errorf("principal: watch the registry: %w", err)
 	})
+	g.Go(func() error { return p.watch(ctx) })
 	g.Go(func() error {
 		defer stop()
 		return p.follow(ctx, sets)

@@ -3,6 +3,7 @@ package principal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
@@ -54,6 +56,10 @@ func presence() transport.Presence {
 
 // start runs a principal in the bubble, over a hub that wrap may change.
 func start(t *testing.T, wrap func(transport.Hub) transport.Hub) *field {
+	return startWith(t, zap.NewNop(), wrap)
+}
+
+func startWith(t *testing.T, log *zap.Logger, wrap func(transport.Hub) transport.Hub) *field {
 	f := &field{
 		t: t, net: memlink.New(memlink.Config{Keeps: true}), store: memstore.New(memstore.Config{Name: "hub"}),
 		roll: make(roll), ended: make(chan error, 1),
@@ -63,7 +69,7 @@ func start(t *testing.T, wrap func(transport.Hub) transport.Hub) *field {
 		hub = wrap(hub)
 	}
 	var err error
-	f.Principal, err = New(Config{Identity: "hub-1", Hub: hub, Store: f.store, Registry: f.roll, Tick: time.Second, Log: zap.NewNop()})
+	f.Principal, err = New(Config{Identity: "hub-1", Hub: hub, Store: f.store, Registry: f.roll, Tick: time.Second, Log: log})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	f.stop = stop
@@ -245,6 +251,35 @@ func (s *shaky) Forget(ctx context.Context, agent string) error {
 		return err
 	}
 	return s.Hub.Forget(ctx, agent)
+}
+
+// A hub that has lost everything deletes nothing, and says so.
+func TestTellsOfDeletionsThatAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logged := observer.New(zap.WarnLevel)
+		f := startWith(t, zap.New(core), nil)
+		defer f.end()
+		f.roll <- []backend.Agent{{Name: "one"}}
+		one, stop := f.spoke("one", resource.Managed)
+		defer stop()
+		for i := range 10 {
+			edit(f.store, app("one", fmt.Sprint("web-", i)), resource.Spec, `{}`)
+		}
+		f.settle()
+		require.Len(t, one.All(), 10)
+		require.Empty(t, logged.All())
+
+		for k := range f.store.All() {
+			f.store.Lose(k)
+		}
+		f.settle()
+		f.settle()
+		require.Len(t, one.All(), 10)
+		told := logged.FilterMessage("an agent holds deletions").All()
+		require.Len(t, told, 1)
+		require.Equal(t, int64(10), told[0].ContextMap()["copies"])
+		require.Equal(t, "one", told[0].ContextMap()["agent"])
+	})
 }
 
 func TestOneAgentsFailureIsNobodyElses(t *testing.T) {
