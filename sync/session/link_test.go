@@ -28,6 +28,7 @@ type badLink struct {
 	transport.Link
 	sendErr, logErr, receiveErr atomic.Pointer[error]
 	sends, logs                 atomic.Int64
+	cancel                      atomic.Pointer[context.CancelCauseFunc]
 	limit                       int // on the size of a message; 0 is the Link's own
 }
 
@@ -63,8 +64,14 @@ func (l *badLink) Receive(ctx context.Context) (transport.Delivery, error) {
 	if err := get(&l.receiveErr); err != nil {
 		return transport.Delivery{}, err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l.cancel.Store(&cancel)
 	return l.Link.Receive(ctx)
 }
+
+// interrupt makes the Receive that waits fail.
+func (l *badLink) interrupt(err error) { (*l.cancel.Load())(err) }
 
 // spoil puts a badLink before the link of s.
 func spoil(s *side) *badLink {
@@ -171,6 +178,20 @@ func TestReceivingIsTriedAgain(t *testing.T) {
 		settle(time.Minute)
 		require.NoError(t, r.spoke.Status().Err)
 		require.Equal(t, `{}`, r.spoke.part("a", resource.Spec))
+	})
+}
+
+func TestReceivingNothingIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		bad := spoil(r.spoke)
+		r.start()
+		settle(10 * time.Second)
+		bad.interrupt(errors.New("line was cut"))
+		settle(5 * time.Second)
+		require.ErrorContains(t, r.spoke.Status().Err, "line was cut")
+		settle(time.Minute)
+		require.NoError(t, r.spoke.Status().Err)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -17,6 +18,9 @@ import (
 func (s *Session) receive(ctx context.Context) error {
 	r := receiver{s: s, kept: map[string]transport.Delivery{}}
 	return s.retry(ctx, "receive", func(ctx context.Context) error {
+		// Nothing may come for days: then not failing for long is success.
+		quiet := time.AfterFunc(lastPause, func() { s.health.note("receive", "", nil) })
+		defer quiet.Stop()
 		for {
 			d, err := s.cfg.Link.Receive(ctx)
 			if err != nil {
