@@ -47,8 +47,8 @@ type cluster struct {
 	store    backend.Store
 	run      func(context.Context) error // the store works while it runs; nil: always
 	secrets  secrets
-	identity string           // of a hub
-	registry backend.Registry // of a hub
+	registry backend.Registry                      // of a hub
+	identity func(context.Context) (string, error) // of a hub; the first thing that reaches out
 }
 
 // secrets gives the content of a Secret in the program's namespace.
@@ -80,7 +80,7 @@ func openMemory(c *cli.Context, s resource.Side, _ *zap.Logger) (cluster, error)
 	}
 	return cluster{
 		store:    memstore.New(memstore.Config{Name: rand.Text()}),
-		identity: rand.Text(),
+		identity: func(context.Context) (string, error) { return rand.Text(), nil },
 		secrets: func(_ context.Context, name string) (map[string][]byte, error) {
 			return nil, &shell.UsageError{Where: "--backend memory", What: "there is no Secret " + name, Advice: "name certificate, key and CA as files, see --help"}
 		},

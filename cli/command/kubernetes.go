@@ -59,7 +59,6 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
-	k.registry = home.Registry()
-	k.identity, err = home.Identity(c.Context)
-	return k, err
+	k.registry, k.identity = home.Registry(), home.Identity
+	return k, nil
 }

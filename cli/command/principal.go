@@ -65,8 +65,12 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	identity, err := cluster.identity(c.Context)
+	if err != nil {
+		return err
+	}
 	run, err := principal.New(principal.Config{
-		Identity: cluster.identity,
+		Identity: identity,
 		Hub:      hub,
 		Store:    cluster.store,
 		Registry: cluster.registry,
@@ -77,7 +81,7 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	log.Info("principal starts", zap.String("identity", cluster.identity), zap.String("version", version()))
+	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
 	return p.run(c.Context, run, cluster.run)
 }
 

@@ -69,7 +69,7 @@ func (f tlsFlags) find(c *cli.Context, s secrets, dir string) (files identity.Fi
 func fetch(c *cli.Context, s secrets, dir, secret string, keys ...string) (string, error) {
 	data, err := s(c.Context, secret)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w; name files, or make it: argocd-agentctl pki issue --help", err)
 	}
 	i := slices.IndexFunc(keys, func(k string) bool { return len(data[k]) > 0 })
 	if i < 0 {
