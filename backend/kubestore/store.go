@@ -38,11 +38,13 @@ type Config struct {
 	// 0 is no limit.
 	QPS   float32
 	Burst int
-	// Patience is how long a Write or Remove waits for the API server, and then for its
-	// effect to be shown; 0 is 10 s.
+	// Patience is how long a Write or Remove waits for its effect to be shown; 0 is 10 s.
 	Patience time.Duration
 	Log      *zap.Logger
 }
+
+// requestTime is how long the API server may take to answer: half of what it gives itself.
+const requestTime = 30 * time.Second
 
 // Store is a backend.Store in a Kubernetes API. Its methods work while Run runs.
 type Store struct {
@@ -158,7 +160,7 @@ func (s *Store) current(ctx context.Context, k resource.Key, version string) (re
 func (s *Store) request(ctx context.Context, cur record, want resource.Object) (resource.Object, error) {
 	l, now := layouts[want.Key.Kind], time.Now().UTC().Format(time.RFC3339)
 	client := s.resource(want.Key.Kind, want.Key.Namespace)
-	ctx, cancel := context.WithTimeout(logTo(ctx, s.cfg.Log), s.cfg.Patience)
+	ctx, cancel := context.WithTimeout(logTo(ctx, s.cfg.Log), requestTime)
 	defer cancel()
 	var u *unstructured.Unstructured
 	if cur.Version == "" {
@@ -213,7 +215,7 @@ func (s *Store) remove(ctx context.Context, k resource.Key, version string) erro
 		return backend.ErrConflict
 	}
 	foreground, uid := metav1.DeletePropagationForeground, types.UID(cur.UID)
-	request, cancel := context.WithTimeout(logTo(ctx, s.cfg.Log), s.cfg.Patience)
+	request, cancel := context.WithTimeout(logTo(ctx, s.cfg.Log), requestTime)
 	defer cancel()
 	err = s.resource(k.Kind, k.Namespace).Delete(request, k.Name, metav1.DeleteOptions{
 		PropagationPolicy: &foreground,
