@@ -47,6 +47,7 @@ func edits(t *testing.T, w *world) {
 		}))
 	require.NotContains(t, a.hub.get(t, "edited").GetLabels(), foreignKey)
 	within(t, time.Minute, a.hub.is("edited", healthy))
+	unknownFields(t, w)
 }
 
 // meta returns a check of one label and one annotation of a key; "" is none.

@@ -161,8 +161,9 @@ func (r rights) allowed(ctx context.Context, client *kubernetes.Clientset, g gra
 }
 
 // audited expects that nothing was refused to our programs and, if all stories have been
-// played, that they have used all that they are granted, and so need it.
+// played, that they have used all that deploy/ grants, and so need it.
 func (w *world) audited(t *testing.T, all bool) {
+	unused := map[string][]grant{} // by account
 	for cluster, r := range w.rights {
 		records, err := w.stack.Cluster(cluster).Audit()
 		require.NoError(t, err)
@@ -173,11 +174,18 @@ func (w *world) audited(t *testing.T, all bool) {
 				t.Errorf("%s: refused: %+v", cluster, a)
 			}
 		}
-		missing := slices.DeleteFunc(slices.Clone(r.grants), func(g grant) bool { return slices.ContainsFunc(records, g.covers) })
-		t.Logf("%s: %d requests, %d of %d grants used", cluster, len(records), len(r.grants)-len(missing), len(r.grants))
-		if all {
-			for _, g := range missing {
-				t.Errorf("%s: granted, and never used: %s", cluster, g)
+		left, ok := unused[r.account]
+		if !ok {
+			left = r.grants
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(g grant) bool { return slices.ContainsFunc(records, g.covers) })
+		unused[r.account] = left
+		t.Logf("%s: %d requests by %s", cluster, len(records), r.account)
+	}
+	for account, left := range unused {
+		for _, g := range left {
+			if all {
+				t.Errorf("granted to %s, and never used: %s", account, g)
 			}
 		}
 	}

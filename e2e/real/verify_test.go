@@ -37,12 +37,12 @@ func newStores(t *testing.T, w *world) stores {
 	return out
 }
 
-// verify compares both sides of all agents that run, and returns how many objects of the
-// hub it has compared and in what they differ.
+// verify compares both sides of all agents that were started, and returns how many objects
+// of the hub it has compared and in what they differ.
 func (w *world) verify(ctx context.Context) (objects int, differences []verify.Difference, err error) {
 	for _, a := range w.agents {
 		p := principal.Placement{Agent: a.name, Mode: resource.Managed}
-		hub, err := verify.Read(ctx, w.stores["hub"], backend.Scope{Namespace: a.hub.namespace})
+		hub, err := w.stores.read(ctx, a.hub)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -50,7 +50,7 @@ func (w *world) verify(ctx context.Context) (objects int, differences []verify.D
 			hub[i].Key, _ = p.Out(o.Key)
 			hub[i].Parts = p.Down(o.Key.Kind, o.Parts)
 		}
-		spoke, err := verify.Read(ctx, w.stores[a.spoke.Name()], backend.Scope{Namespace: argocd})
+		spoke, err := w.stores.read(ctx, a.spoke)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -61,6 +61,27 @@ func (w *world) verify(ctx context.Context) (objects int, differences []verify.D
 		differences = append(differences, verify.Compare(verify.Options{Mode: resource.Managed, Agent: a.name}, hub, spoke)...)
 	}
 	return objects, differences, nil
+}
+
+// read returns what is at a place. It fails if the store has not seen the newest of it yet.
+func (s stores) read(ctx context.Context, p place) ([]resource.Object, error) {
+	objects, err := verify.Read(ctx, s[p.Name()], backend.Scope{Namespace: p.namespace})
+	if err != nil {
+		return nil, err
+	}
+	newest, err := p.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		if app := newest[o.Key.Name]; app == nil || app.GetResourceVersion() != o.Version {
+			return nil, fmt.Errorf("%s on %s has changed just now", o.Key, p.Name())
+		}
+	}
+	if len(objects) != len(newest) {
+		return nil, fmt.Errorf("%d objects on %s are new just now", len(newest)-len(objects), p.Name())
+	}
+	return objects, nil
 }
 
 // inStep checks that both sides of all agents agree.

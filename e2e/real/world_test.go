@@ -1,6 +1,7 @@
 package real
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +38,7 @@ type world struct {
 	kubeconfig string // with the administrator's context for each cluster, by its name
 	principal  *program
 	leafPort   int
+	api        *netfault.Line    // from the principal to the hub's API server
 	agents     map[string]*agent // that have been started
 	stores     stores
 	rights     map[string]rights // by cluster
@@ -66,6 +69,9 @@ func newWorld(t *testing.T) *world {
 		for _, a := range w.agents {
 			require.NoError(t, a.line.Close())
 		}
+		if w.api != nil {
+			require.NoError(t, w.api.Close())
+		}
 	})
 	w.build(t)
 	w.writeKubeconfig(t)
@@ -74,11 +80,45 @@ func newWorld(t *testing.T) *world {
 	w.ctl(t, "pki", "issue", "principal", "--ip", "127.0.0.1")
 	w.stores = newStores(t, w)
 	w.leafPort = w.port(t)
-	w.principal = w.program(t, "principal", w.hub,
-		"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort))
+	w.principal = w.newPrincipal(t)
 	require.NoError(t, w.principal.Start(t.Context()))
 	return w
 }
+
+// newPrincipal prepares the principal, which reaches the API server by a line of its own.
+func (w *world) newPrincipal(t *testing.T) *program {
+	_, address, _ := strings.Cut(w.hub.URL(), "://")
+	line, err := netfault.Listen(func() string { return address })
+	require.NoError(t, err)
+	w.api = line
+	kubeconfig := w.account(t, w.hub)
+	text, err := os.ReadFile(kubeconfig)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(kubeconfig, bytes.ReplaceAll(text, []byte(address), []byte(line.Addr())), 0o600))
+	return w.program(t, "principal", w.hub, kubeconfig, oldClient, "--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort))
+}
+
+// account returns the kubeconfig of our program's ServiceAccount.
+func (w *world) account(t *testing.T, c *stack.Cluster) string {
+	kubeconfig, err := c.ServiceAccountKubeconfig(t.Context(), argocd, w.rights[c.Name()].account)
+	require.NoError(t, err)
+	return kubeconfig
+}
+
+// heal lets everybody reach everybody.
+func (w *world) heal() {
+	w.api.Set(netfault.Healthy)
+	for _, a := range w.agents {
+		a.line.Set(netfault.Healthy)
+	}
+}
+
+// Whether a program's client asks for lists as API servers before 1.32 give them, or takes
+// them as the beginning of a watch. Each is done on one spoke.
+const (
+	oldClient = "KUBE_FEATURE_WatchListClient=false"
+	newClient = "KUBE_FEATURE_WatchListClient=true"
+)
 
 // tmp is where the programs keep temporary files.
 func (w *world) tmp() string { return filepath.Join(w.dir, "tmp") }
@@ -149,7 +189,11 @@ func (w *world) newAgent(t *testing.T, name string) *agent {
 	a := &agent{name: name, hub: place{w.hub, name}, spoke: place{cluster, argocd}, line: line}
 	host, port, err := net.SplitHostPort(line.Addr())
 	require.NoError(t, err)
-	a.program = w.program(t, "agent", cluster,
+	client := newClient
+	if name == "edge-1" {
+		client = oldClient
+	}
+	a.program = w.program(t, "agent", cluster, w.account(t, cluster), client,
 		"--agent-mode", "managed", "--server-address", host, "--server-port", port)
 	w.agents[name] = a
 	return a
@@ -163,9 +207,7 @@ type program struct {
 }
 
 // program prepares one of our programs, which runs with the rights of a ServiceAccount.
-func (w *world) program(t *testing.T, command string, c *stack.Cluster, args ...string) *program {
-	kubeconfig, err := c.ServiceAccountKubeconfig(t.Context(), argocd, w.rights[c.Name()].account)
-	require.NoError(t, err)
+func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconfig, client string, args ...string) *program {
 	name := command + "-on-" + c.Name()
 	health, monitor := w.port(t), w.port(t)
 	p := &program{
@@ -181,7 +223,7 @@ func (w *world) program(t *testing.T, command string, c *stack.Cluster, args ...
 			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", monitor),
 			"--healthz-port", fmt.Sprint(health),
 		}, args...),
-		Env:   []string{"TMPDIR=" + w.tmp()},
+		Env:   []string{"TMPDIR=" + w.tmp(), client},
 		Ready: p.ready,
 	})
 	return p
