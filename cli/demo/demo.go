@@ -14,7 +14,7 @@ import (
 )
 
 // MaxAgents is how many managed agents there can be.
-const MaxAgents = 200
+const MaxAgents = 50
 
 // Config says what is played.
 type Config struct {

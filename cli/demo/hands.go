@@ -126,18 +126,17 @@ func (w *world) alike(spokes ...*spoke) bool {
 }
 
 // patience is how long anything may take that the script waits for.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 var errLate = errors.New("demo: it took too long")
 
-// until waits until something has happened.
+// until waits until something has happened. It looks less and less often: looking costs
+// time that the world needs.
 func until(ctx context.Context, limit time.Duration, what string, happened func() bool) error {
 	late := time.After(limit)
-	look := time.NewTicker(2 * time.Millisecond)
-	defer look.Stop()
-	for !happened() {
+	for pause := time.Millisecond; !happened(); pause = min(2*pause, 64*time.Millisecond) {
 		select {
-		case <-look.C:
+		case <-time.After(pause):
 		case <-late:
 			return fmt.Errorf("%w: waited %v for %s", errLate, limit, what)
 		case <-ctx.Done():

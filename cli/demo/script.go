@@ -154,7 +154,10 @@ func heal(ctx context.Context, w *world) (string, error) {
 	s := w.lost()
 	s.liar.arm()
 	s.line.heal()
-	const limit = 5 * time.Second
+	limit := patience
+	if s.liar.lie != None {
+		limit = 8 * time.Second // in vain
+	}
 	err := until(ctx, limit, "the two sides to get equal", func() bool {
 		v, err := w.judge(ctx)
 		return err == nil && len(v.differences) == 0

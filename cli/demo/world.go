@@ -27,7 +27,7 @@ const (
 	hubIdentity = "demo-hub"
 	argocd      = "argocd" // the namespace of Argo CD on a spoke
 	tick        = 250 * time.Millisecond
-	heartbeat   = 500 * time.Millisecond
+	heartbeat   = 2 * time.Second
 )
 
 // A world is a principal, agents and their clusters in one process. The clusters are
@@ -121,7 +121,8 @@ func (w *world) startPrincipal(f identity.Files, r roster) (string, error) {
 	return hub.Addr(w.ctx)
 }
 
-// startAgent starts an agent's program, on the disk that the one before has left.
+// startAgent starts an agent's program, on the disk that the one before has left. It waits
+// until its messages are there, and not for the principal.
 func (w *world) startAgent(s *spoke) error {
 	tls, err := files(filepath.Join(w.dir, "pki"), s.Name).Client(time.Now())
 	if err != nil {
@@ -158,7 +159,7 @@ func (w *world) startAgent(s *spoke) error {
 		}
 		return nil
 	}
-	return nil
+	return until(w.ctx, patience, s.Name+" to start", func() bool { return a.Ready() == nil })
 }
 
 func (w *world) common(name string, log *zap.Logger) natslink.Common {
