@@ -10,10 +10,11 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// Errors of Write and Remove, given wrapped. Any other may go away by itself.
+// Errors of a Store, given wrapped. Any other may go away by itself.
 var (
 	ErrConflict = errors.New("object has another version") // nothing was done; running watches show or will show why
 	ErrRefused  = errors.New("object was refused")         // it will never be accepted as it is
+	ErrRewound  = errors.New("store went back in time")    // given by Watch: begin another one
 )
 
 // An Event is something that a watch shows. Exactly one field is set.
@@ -65,7 +66,8 @@ type Store interface {
 	Remove(ctx context.Context, k resource.Key, version string) error
 	// Watch calls f, from one goroutine, for every object in scope, then once with Synced,
 	// then for every change, those of one object in order, until ctx is done or f fails;
-	// it returns the cause. Several changes of one object may be shown as one.
+	// it returns the cause. Several changes of one object may be shown as one. If the store is
+	// restored to an earlier state it returns ErrRewound, for what comes then is no change.
 	Watch(ctx context.Context, scope Scope, f func(Event) error) error
 }
 

@@ -81,6 +81,18 @@ func (f *Feed) Watch(scope Scope, objects []resource.Object, synced Synced) (run
 	}
 }
 
+// End ends all running watches: they show no more, and return err.
+func (f *Feed) End(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, queues := range f.watches {
+		for q := range queues {
+			q.ended = err
+			q.signal()
+		}
+	}
+}
+
 func (f *Feed) change(k resource.Key, change func(*item)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,14 +139,17 @@ func (f *Feed) unshown(k resource.Key) []<-chan struct{} {
 
 // showNext shows what is first in q, and waits for it if there is nothing.
 func (f *Feed) showNext(ctx context.Context, q *queue, show func(Event) error) error {
-	i := f.take(q)
-	for i == nil {
+	i, err := f.take(q)
+	for i == nil && err == nil {
 		select {
 		case <-q.wake:
-			i = f.take(q)
+			i, err = f.take(q)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+	if err != nil {
+		return err
 	}
 	for _, e := range i.events() {
 		if ctx.Err() != nil {
@@ -151,16 +166,17 @@ func (f *Feed) showNext(ctx context.Context, q *queue, show func(Event) error) e
 	return nil
 }
 
-func (f *Feed) take(q *queue) *item {
+// take returns the first item of q, if there is one, or why q has ended.
+func (f *Feed) take(q *queue) (*item, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(q.order) == 0 {
-		return nil
+	if q.ended != nil || len(q.order) == 0 {
+		return nil, q.ended
 	}
 	i := q.pending[q.order[0]]
 	delete(q.pending, i.key)
 	q.order, q.showing = q.order[1:], i
-	return i
+	return i, nil
 }
 
 // end takes q out of the Feed. A watch that has ended is waited for no longer.
@@ -185,6 +201,7 @@ type queue struct {
 	order   []resource.Key
 	pending map[resource.Key]*item
 	showing *item
+	ended   error // why nothing more is shown
 }
 
 func (q *queue) change(k resource.Key, change func(*item)) {
@@ -195,6 +212,10 @@ func (q *queue) change(k resource.Key, change func(*item)) {
 		q.order = append(q.order, k)
 	}
 	change(i)
+	q.signal()
+}
+
+func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:

@@ -229,3 +229,17 @@ func number(t *testing.T, version string) int {
 	require.NoError(t, err)
 	return n
 }
+
+func TestFeedEndsItsWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f backend.Feed
+		run := f.Watch(backend.Scope{}, []resource.Object{object("a", "x", 1)}, backend.Synced{Revision: 7})
+		ended := make(chan error, 1)
+		go func() { ended <- run(t.Context(), func(backend.Event) error { return nil }) }()
+		synctest.Wait()
+		f.End(backend.ErrRewound)
+		f.Put(object("a", "x", 2))
+		require.ErrorIs(t, <-ended, backend.ErrRewound)
+		require.NoError(t, f.Shown(t.Context(), object("a", "x", 2).Key), "a watch that has ended is waited for no longer")
+	})
+}

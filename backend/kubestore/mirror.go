@@ -226,6 +226,7 @@ func (s sink) Replace(objects []any, version string) error {
 	if revision < t.revision {
 		s.log.Warn("the cluster has gone back in time", zap.String("kind", string(s.kind)),
 			zap.Uint64("was", t.revision), zap.Uint64("is", revision))
+		s.feed.End(fmt.Errorf("kubestore: revision %d after %d: %w", revision, t.revision, backend.ErrRewound))
 	}
 	s.changed(t, revision)
 	s.listed(t)

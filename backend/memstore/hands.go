@@ -1,8 +1,8 @@
 package memstore
 
 import (
+	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -94,24 +94,10 @@ func (s *Store) lose(o object) {
 }
 
 // Restore makes the store what it was: it goes back in time, its revision included, and
-// gives versions again that it has given before. Running watches show what has changed;
-// what did not exist then is Gone, not Seen.
+// gives versions again that it has given before. Running watches end.
 func (s *Store) Restore(to Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range sorted(s.objects) {
-		if o := s.objects[k]; to.objects[k].UID != o.UID {
-			s.lose(o)
-		}
-	}
-	for _, k := range sorted(to.objects) {
-		if o := to.objects[k]; s.objects[k] != o {
-			s.feed.Put(o.Object)
-		}
-	}
 	s.objects, s.revision = maps.Clone(to.objects), to.revision
-}
-
-func sorted(objects map[resource.Key]object) []resource.Key {
-	return slices.SortedFunc(maps.Keys(objects), resource.Key.Compare)
+	s.feed.End(fmt.Errorf("memstore: restored to revision %d: %w", to.revision, backend.ErrRewound))
 }
