@@ -50,7 +50,7 @@ func runDemo(c *cli.Context) error {
 	}
 	log := zap.NewNop()
 	if c.Bool("verbose") {
-		log = openLog(c.App.ErrWriter, zap.InfoLevel, zapcore.NewConsoleEncoder)
+		log = quiet(openLog(c.App.ErrWriter, zap.InfoLevel, zapcore.NewConsoleEncoder), natsAdvice())
 	}
 	out := show(c.App.Writer)
 	result, err := demo.Run(c.Context, demo.Config{Agents: c.Int("agents"), Lie: lie, Log: log, Step: out.step})
