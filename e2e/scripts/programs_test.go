@@ -77,7 +77,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	p := &program{cmd: exec.Command(find(ts, args[1]), args[2:]...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = ts.Getenv("WORK"), p, p
-	p.cmd.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"))
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"), "KUBECONFIG="+ts.Getenv("KUBECONFIG"))
 	ts.Check(p.cmd.Start())
 	ts.Value(key{}).(programs)[args[0]] = p
 	go func() {

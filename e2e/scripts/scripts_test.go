@@ -3,6 +3,7 @@
 package scripts
 
 import (
+	"maps"
 	"os"
 	"testing"
 
@@ -20,26 +21,34 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+	testscript.Run(t, parameters("testdata", nil, func(*testscript.Env) error { return nil }))
+}
+
+// parameters returns how the scripts of a folder are run, which have more commands than
+// others, and are set up by more.
+func parameters(dir string, more map[string]func(*testscript.TestScript, bool, []string), setUp func(*testscript.Env) error) testscript.Params {
+	commands := map[string]func(*testscript.TestScript, bool, []string){
+		"start":  start,
+		"await":  await,
+		"get":    get,
+		"ended":  ended,
+		"halt":   halt,
+		"times":  times,
+		"port":   port,
+		"append": appendTo,
+		"issue":  issue,
+	}
+	maps.Copy(commands, more)
+	return testscript.Params{
+		Dir:                 dir,
+		Cmds:                commands,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			p := programs{}
 			e.Values[key{}] = p
 			e.Defer(p.kill)
-			return nil
+			return setUp(e)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start":  start,
-			"await":  await,
-			"get":    get,
-			"ended":  ended,
-			"halt":   halt,
-			"times":  times,
-			"port":   port,
-			"append": appendTo,
-			"issue":  issue,
-		},
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-	})
+	}
 }
