@@ -22,6 +22,7 @@ func stories() []story {
 		{"ApplicationsOfOneName", oneName},
 		{"SpecLabelsAndAnnotations", edits},
 		{"DriftIsReverted", drift},
+		{"TestScenario06_OperationsRunOnce", operations},
 		{"CascadingDeletion", cascade},
 		{"DeletionThatLeavesWorkloads", orphan},
 		{"BothSidesChangeWhileApart", apart},

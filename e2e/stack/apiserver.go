@@ -21,7 +21,6 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	}
 	return c.part(servers, APIServer, ProcessConfig{
 		Args:  c.apiServerArgs(),
-		Env:   []string{"GOGC=50", "GOMEMLIMIT=200MiB"}, // halves what it takes
 		Ready: answers(c.http, c.url+"/readyz"),
 	}).Start(ctx)
 }
