@@ -5,12 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"strconv"
 	"sync"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
@@ -38,11 +38,21 @@ type Hub struct {
 	ready  chan struct{} // closed once Run serves
 	ended  chan struct{} // closed once Run has returned
 
-	store *nats.Conn // set before ready
-	js    jetstream.JetStream
+	stores []jetstream.JetStream // set before ready
 
 	mu    sync.Mutex
 	links map[string]*link // that are open; nil while one is being opened or forgotten
+}
+
+// hubStores is how many connections to the store the links share. The server serves each
+// connection by one goroutine.
+const hubStores = 8
+
+// store returns the connection to the store that is used for an agent.
+func (h *Hub) store(agent string) jetstream.JetStream {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(agent)) // never fails
+	return h.stores[sum.Sum32()%hubStores]
 }
 
 // NewHub returns a Hub. Nothing happens before Run.
@@ -95,13 +105,17 @@ func (h *Hub) Run(ctx context.Context) error {
 		return err
 	}
 	defer h.node.stop()
-	var err error
-	if h.store, err = h.node.connect(storeUser, "_INBOX_store"); err != nil {
-		return err
-	}
-	defer h.store.Close()
-	if h.js, err = jetstream.New(h.store); err != nil {
-		return fmt.Errorf("natslink: hub: %w", err)
+	for range hubStores {
+		nc, err := h.node.connect(storeUser, "_INBOX_store")
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		if err != nil {
+			return fmt.Errorf("natslink: hub: %w", err)
+		}
+		h.stores = append(h.stores, js)
 	}
 	close(h.ready)
 	defer h.closeLinks()
@@ -209,12 +223,12 @@ func (h *Hub) release(agent string) {
 }
 
 func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
-	n := names{agent}
-	log, err := newStream(ctx, h.js, h.config.stream(n.downLog(), n.down()))
+	n, js := names{agent}, h.store(agent)
+	log, err := newStream(ctx, js, h.config.stream(n.downLog(), n.down()))
 	if err != nil {
 		return nil, err
 	}
-	kept, err := newStream(ctx, h.js, h.config.stream(n.upCopy(), n.up()))
+	kept, err := newStream(ctx, js, h.config.stream(n.upCopy(), n.up()))
 	if err != nil {
 		return nil, err
 	}
@@ -225,15 +239,12 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		return nil, err
 	}
 	l, err := openLink(linkConfig{
-		peer: agent, js: h.js, wire: wire, log: log, copy: kept,
+		peer: agent, js: js, wire: wire, log: log, copy: kept,
 		answers: n.askDown(), asks: n.askUp(),
-		session: func() uint64 {
-			if !h.node.interest(account.Name, n.askUp()) {
-				return 0
-			}
-			return h.guard.session(agent)
-		},
-		presence: h.config.Presence, heartbeat: h.config.Heartbeat,
+		reachable: func() bool { return h.node.interest(account.Name, n.askUp()) },
+		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },
+		sever:     h.node.sever,
+		presence:  h.config.Presence, heartbeat: h.config.Heartbeat,
 		zap:    h.config.Logger.With(zap.String("agent", agent)),
 		closed: func() { h.release(agent) },
 	})
@@ -280,7 +291,7 @@ func (h *Hub) Forget(ctx context.Context, agent string) error {
 	}
 	n := names{agent}
 	for _, stream := range []string{n.downLog(), n.upCopy()} {
-		err := h.js.DeleteStream(ctx, stream)
+		err := h.store(agent).DeleteStream(ctx, stream)
 		switch {
 		case err == nil:
 			known = true

@@ -19,10 +19,12 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
-// Time that connecting to the hub may take.
+// Time that the steps of connecting to the hub may take. A hub that has just come back has
+// the handshakes of its whole fleet to make, and those that give up only add to that.
 const (
-	dialTimeout = 3 * time.Second
-	tlsTimeout  = 3 * time.Second
+	dialTimeout = 5 * time.Second
+	tlsTimeout  = 10 * time.Second
+	infoTimeout = 10 * time.Second
 )
 
 // linkAccount is the account that the connection to the hub is in. There is no JetStream
@@ -124,7 +126,7 @@ func (c LeafConfig) options() *server.Options {
 			LocalAccount: linkAccount,
 			URLs:         []*url.URL{{Scheme: "tls", Host: c.Connect}},
 			TLS:          true, TLSConfig: c.TLS, TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
-			DialTimeout: dialTimeout, FirstInfoTimeout: dialTimeout,
+			DialTimeout: dialTimeout, FirstInfoTimeout: infoTimeout,
 			Compression: server.CompressionOpts{Mode: server.CompressionOff},
 		}},
 	}
@@ -158,13 +160,10 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	d.link, err = openLink(linkConfig{
 		peer: "principal", js: js, wire: wire, log: log, copy: kept,
 		answers: n.askUp(), asks: n.askDown(),
-		session: func() uint64 {
-			if !d.node.interest(linkAccount, n.askDown()) {
-				return 0
-			}
-			return d.node.upstream()
-		},
-		presence: l.config.Presence, heartbeat: l.config.Heartbeat,
+		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
+		session:   d.node.upstream,
+		sever:     d.node.sever,
+		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
 		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
 		closed: func() {
 			watch.stop()

@@ -27,7 +27,9 @@ type linkConfig struct {
 	log, copy *stream
 	answers   string        // subject on which the peer asks for the log
 	asks      string        // subject on which the peer answers what the copy lacks
+	reachable func() bool   // whether somebody answers on asks
 	session   func() uint64 // names the connection to the peer; 0 is none
+	sever     func(uint64)  // closes it; it is opened again by itself
 	presence  transport.Presence
 	heartbeat time.Duration
 	zap       *zap.Logger
@@ -59,7 +61,7 @@ func openLink(c linkConfig) (*link, error) {
 	l.puller = &puller{
 		copy: c.copy, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
 		hold:      c.heartbeat,
-		reachable: func() bool { return c.session() != 0 },
+		reachable: c.reachable,
 		interrupt: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
 	}
 	asks, err := c.wire.Subscribe(c.answers, l.feed.take)
@@ -143,7 +145,11 @@ func (l *link) publish(ctx context.Context, m *nats.Msg) error {
 	defer l.log.remake.RUnlock()
 	epoch := l.log.end().Epoch
 	options := append(l.log.ttl(m), jetstream.WithMsgID(l.log.id(l.hello.Link)), jetstream.WithExpectStream(l.log.name))
-	ack, err := l.js.PublishMsg(ctx, m, options...)
+	var ack *jetstream.PubAck
+	err := patiently(ctx, func(ctx context.Context) (err error) {
+		ack, err = l.js.PublishMsg(ctx, m, options...) // its id makes another attempt harmless
+		return err
+	})
 	if err != nil {
 		return storeError(err)
 	}
@@ -239,17 +245,20 @@ func (l *link) watch() {
 	}
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
-	streams := time.NewTicker(l.heartbeat)
+	streams := time.NewTicker(4 * l.heartbeat)
 	defer streams.Stop()
-	session := l.session()
+	var line line
 	for {
 		select {
 		case now := <-ticks.C:
-			was := session
-			session = l.session()
-			l.with.look(session != 0, now)
-			if session != was {
+			linked, session := l.reachable(), l.session()
+			l.with.look(linked, now)
+			if line.look(linked, session, l.puller.answered(), now) {
 				signal(l.puller.interrupt)
+			}
+			if line.useless(l.heartbeat, now) {
+				l.zap.Warn("the connection carries nothing; it is opened again", zap.Duration("for", now.Sub(line.since)))
+				l.sever(session)
 			}
 		case <-deleted:
 			l.checkStreams()

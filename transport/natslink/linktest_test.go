@@ -115,7 +115,7 @@ func (n *network) Wipe(t testing.TB, agent string, s linktest.Store) {
 
 func (n *network) wipeHub(t testing.TB, stream string) {
 	if n.hub != nil {
-		require.NoError(t, n.hub.js.DeleteStream(t.Context(), stream))
+		require.NoError(t, n.hub.stores[0].DeleteStream(t.Context(), stream))
 		return
 	}
 	wipeDir(t, n.hubDir, "HUB", stream)

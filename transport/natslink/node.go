@@ -22,6 +22,12 @@ const storeUser = "store"
 // stopPatience is how long a server may take to stop. What was acked is on disk anyway.
 const stopPatience = 10 * time.Second
 
+// Bounds of connecting within the process, for machines that start a whole fleet.
+const (
+	connectPatience = 30 * time.Second
+	connectAttempts = 5
+)
+
 // A node is the NATS server within this process, and the connections to it that this
 // process makes. The server can be made anew, with the same settings and disk.
 type node struct {
@@ -46,6 +52,9 @@ func newNode(o *server.Options, account string, log *zap.Logger) *node {
 	o.MaxPayload = maxPayload
 	o.MaxControlLine = 16 << 10 // keys of 1 KiB, escaped
 	o.MaxPingsOut = 2
+	o.WriteDeadline = connectPatience // a goroutine of a busy process may be that late
+	o.AuthTimeout = connectPatience.Seconds()
+	o.LeafNode.AuthTimeout = connectPatience.Seconds()
 	o.JetStreamLimits.DefaultMaxConsumers = -1
 	if o.JetStreamMaxStore == 0 {
 		o.JetStreamMaxStore = 1 << 50 // the streams have limits of their own
@@ -147,21 +156,31 @@ func (n *node) dismiss(user string) {
 
 // connect connects this process as user, and again whenever the server is made anew.
 func (n *node) connect(user, inbox string) (*nats.Conn, error) {
-	nc, err := nats.Connect("",
+	for attempt := 1; ; attempt++ {
+		nc, err := n.connectOnce(user, inbox)
+		if err == nil {
+			return nc, nil
+		}
+		// On a machine that is very busy the server's first ping comes before the answer to
+		// the client's, which the client does not expect.
+		if attempt == connectAttempts {
+			return nil, fmt.Errorf("natslink: connect %s: %w", user, err)
+		}
+	}
+}
+
+func (n *node) connectOnce(user, inbox string) (*nats.Conn, error) {
+	return nats.Connect("",
 		nats.InProcessServer(n),
 		nats.UserInfo(user, n.secret),
 		nats.CustomInboxPrefix(inbox),
+		nats.Timeout(connectPatience),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond),
-		nats.ReconnectBufSize(-1), // what cannot be said now is an error, not said later
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			n.log.Warn("NATS connection within the process", zap.String("user", user), zap.Error(err))
 		}),
 	)
-	if err != nil {
-		return nil, fmt.Errorf("natslink: connect %s: %w", user, err)
-	}
-	return nc, nil
 }
 
 // interest reports whether somebody, here or behind the link, listens to subject in

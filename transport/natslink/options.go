@@ -44,6 +44,20 @@ func (n *node) upstream() uint64 {
 	return z.Leafs[0].ID
 }
 
+// connected returns id if the connection with that number is open, and 0 if not.
+func (n *node) connected(id uint64) uint64 {
+	if id == 0 || n.current().GetLeafNode(id) == nil {
+		return 0
+	}
+	return id
+}
+
+// sever closes a connection from or to another server.
+func (n *node) sever(id uint64) {
+	// It fails only for one that is gone by now.
+	_ = n.current().DisconnectClientByID(id)
+}
+
 // kick closes the connections of an account from outside.
 func (n *node) kick(account string) error {
 	z, err := n.current().Leafz(&server.LeafzOptions{Account: account})
@@ -51,8 +65,7 @@ func (n *node) kick(account string) error {
 		return fmt.Errorf("list connections: %w", err)
 	}
 	for _, leaf := range z.Leafs {
-		// It fails only for one that is gone by now.
-		_ = n.current().DisconnectClientByID(leaf.ID)
+		n.sever(leaf.ID)
 	}
 	return nil
 }

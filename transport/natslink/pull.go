@@ -44,6 +44,7 @@ type puller struct {
 
 	interrupt chan struct{} // shared: holds one element when the open ask is of no use
 	recheck   chan struct{} // shared: holds one element when the copy was lost
+	heard     atomic.Int64  // shared: when an ask was answered last, in Unix nanoseconds
 	dropped   atomic.Uint64 // shared: messages that were none
 	behind    atomic.Uint64 // shared: messages of the last answer that have not been stored
 }
@@ -67,6 +68,9 @@ func (p *puller) run(ctx context.Context) {
 		failures = 0
 	}
 }
+
+// answered returns when an ask was answered last.
+func (p *puller) answered() time.Time { return time.Unix(0, p.heard.Load()) }
 
 // pause waits after a failure, longer each time and for a random part of it, or until
 // the peer says something.
@@ -161,6 +165,7 @@ func (p *puller) step(ctx context.Context) error {
 		p.peer.leaves(a.Hello)
 		return errAway
 	}
+	p.heard.Store(time.Now().UnixNano())
 	p.peer.says(a.Hello, time.Now())
 	if a.Upto.Epoch == p.have.Epoch && a.Upto.Seq < p.have.Seq {
 		p.zap.Warn("the peer's log was set back", zap.Uint64("had", p.have.Seq), zap.Uint64("has", a.Upto.Seq))

@@ -18,7 +18,7 @@ import (
 const epochKey = "fabric-epoch"
 
 // dedupe is how long a stream remembers the id of a message that was sent to it twice.
-const dedupe = 10 * time.Second
+const dedupe = 30 * time.Second
 
 // A streamConfig says what one stream is.
 type streamConfig struct {
@@ -45,7 +45,7 @@ type stream struct {
 // settings is brought to these where that loses nothing, and refused otherwise.
 func newStream(ctx context.Context, js jetstream.JetStream, c streamConfig) (*stream, error) {
 	s := &stream{streamConfig: c, js: js}
-	if err := s.open(ctx); err != nil {
+	if err := patiently(ctx, s.open); err != nil {
 		return nil, fmt.Errorf("natslink: open stream %s: %w", c.name, err)
 	}
 	return s, nil
@@ -72,8 +72,10 @@ func (s *stream) settings(epoch string) jetstream.StreamConfig {
 func (s *stream) open(ctx context.Context) error {
 	found, err := s.js.Stream(ctx, s.name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		epoch := rand.Text()
-		found, err = s.js.CreateStream(ctx, s.settings(epoch))
+		found, err = s.js.CreateStream(ctx, s.settings(rand.Text()))
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // by an attempt whose response was lost
+			found, err = s.js.Stream(ctx, s.name)
+		}
 	}
 	if err != nil {
 		return err
@@ -161,7 +163,7 @@ func (s *stream) renew(ctx context.Context) error {
 		if err := sleep(ctx, goneAfter); err != nil {
 			return err
 		}
-		return s.open(ctx)
+		return patiently(ctx, s.open)
 	}
 	if err != nil {
 		return err
@@ -173,6 +175,26 @@ func (s *stream) renew(ctx context.Context) error {
 		return err
 	}
 	return s.open(ctx)
+}
+
+// Bounds of one request to the server in this process, whose response is lost if the
+// connection breaks meanwhile.
+const (
+	requestPatience = 5 * time.Second
+	requestAttempts = 5
+)
+
+// patiently calls f, and again if it takes too long.
+func patiently(ctx context.Context, f func(context.Context) error) error {
+	for attempt := 1; ; attempt++ {
+		bounded, cancel := context.WithTimeout(ctx, requestPatience)
+		err := f(bounded)
+		late := bounded.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !late || attempt == requestAttempts {
+			return err
+		}
+	}
 }
 
 // goneAfter is how long a stream that is being deleted may take to be gone.

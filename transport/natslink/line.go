@@ -1,0 +1,43 @@
+package natslink
+
+import "time"
+
+// maxPatience bounds for how long a connection that carries nothing is kept.
+const maxPatience = 5 * time.Minute
+
+// A line is what is known of the connection to the peer's server.
+//
+// A connection may be there and carry nothing: because one side was never told what the
+// other listens to, or because a middlebox passes some bytes and not others. It is closed
+// then, and opened again by itself.
+type line struct {
+	linked  bool      // the peer listens to asks
+	session uint64    // names the connection; 0 is none
+	since   time.Time // when it was opened, or has carried an answer
+	severed int       // how many connections on end have carried none
+}
+
+// look takes in how things are. It reports whether an ask that is open can have been lost.
+func (l *line) look(linked bool, session uint64, answer, now time.Time) (changed bool) {
+	changed = linked != l.linked || session != l.session
+	if session != l.session {
+		l.since = now
+	}
+	if answer.After(l.since) {
+		l.since, l.severed = answer, 0
+	}
+	l.linked, l.session = linked, session
+	return changed
+}
+
+// useless reports that the connection should be closed, since it carries nothing. It then
+// counts as a new one.
+func (l *line) useless(heartbeat time.Duration, now time.Time) bool {
+	patience := min(3*heartbeat<<min(l.severed, 10), maxPatience)
+	if l.session == 0 || now.Sub(l.since) < patience {
+		return false
+	}
+	l.severed++
+	l.since = now
+	return true
+}
