@@ -78,7 +78,7 @@ func TestScenario15_AThousandRowsOfAnAgentThatRestartsApart(t *testing.T) {
 		time.Sleep(4 * f.tick)
 		require.Len(t, s.hub().identities(), 1)
 		s.fault(linktest.Healthy)
-		w.await(30*time.Second, "all rows arrive", func() bool { return len(s.hub().identities()) == rows+1 })
+		w.await(f.patience, "all rows arrive", func() bool { return len(s.hub().identities()) == rows+1 })
 		w.settle()
 	})
 }

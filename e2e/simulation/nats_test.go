@@ -26,7 +26,7 @@ func overNATS() fabric {
 		network: newNATS,
 		within:  linktest.Plainly,
 		keeps:   true, wipesStopped: true,
-		tick: 500 * time.Millisecond, patience: time.Minute, quiet: 3 * time.Second,
+		tick: 500 * time.Millisecond, patience: 2 * time.Minute, quiet: 3 * time.Second,
 	}
 }
 
