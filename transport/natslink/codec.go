@@ -24,10 +24,10 @@ const (
 	seqHeader    = "Fabric-Seq"    // in a copy: its place there
 )
 
-// Bounds of a Message. Headers have what is left of a payload once MaxMessage is taken.
+// Bounds of a Message. The server takes 64 KiB of headers, some of which are ours.
 const (
 	maxPayload = 8 << 20
-	maxHeaders = 256 << 10
+	maxHeaders = 56 << 10
 	maxKey     = 1 << 10
 )
 
@@ -55,7 +55,7 @@ func encode(prefix string, m transport.Message) (*nats.Msg, error) {
 	for k, values := range header {
 		for i := range values {
 			values[i] = escapeHeader(values[i])
-			size += len(k) + len(values[i])
+			size += len(k) + len(values[i]) + len(": \r\n")
 		}
 	}
 	if size > maxHeaders {

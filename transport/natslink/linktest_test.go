@@ -71,6 +71,15 @@ func (n *network) StopHub(testing.TB) {
 	n.hub = nil
 }
 
+// lineTo returns the address of a line to another, that of the one agent.
+func (n *network) lineTo(t testing.TB, address string) string {
+	n.lines, n.dirs, n.addr = map[string]*netfault.Line{}, map[string]string{}, address
+	return n.line(t, "").Addr()
+}
+
+func (n *network) cut()  { n.lines[""].Set(netfault.Cut) }
+func (n *network) heal() { n.lines[""].Set(netfault.Healthy) }
+
 func (n *network) line(t testing.TB, agent string) *netfault.Line {
 	if n.lines[agent] == nil {
 		l, err := netfault.Listen(n.address)

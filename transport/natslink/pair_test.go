@@ -3,6 +3,7 @@ package natslink
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -118,11 +119,11 @@ func addr(t testing.TB, h *Hub) string {
 // value returns a Message whose data is text.
 func value(key, text string) transport.Message {
 	e := event.New()
-	e.SetID("id-" + key + "-" + text)
+	e.SetID("id of " + key)
 	e.SetSource("/test")
 	e.SetType("test.value")
 	_ = e.SetData(event.TextPlain, []byte(text))
-	return transport.Message{Key: key, Digest: "digest-" + text, Event: e}
+	return transport.Message{Key: key, Digest: fmt.Sprintf("digest-%.20s", text), Event: e}
 }
 
 // await receives until ok says so, and returns the last Value of each key.

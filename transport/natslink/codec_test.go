@@ -1,0 +1,174 @@
+package natslink
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+func TestKeysAndSubjectsAreOneToOne(t *testing.T) {
+	for key, tail := range map[string]string{
+		"Application/team-a/guestbook": "Application.team-a.guestbook",
+		"Application/team-a/a.b":       "Application.team-a.a%2Eb",
+		"$manifest":                    "$manifest",
+		"a//b":                         "a.%.b",
+		"/":                            "%.%",
+		"*/> %":                        "%2A.%3E%20%25",
+		"ü":                            "ü",
+	} {
+		require.Equal(t, tail, encodeKey(key))
+		back, err := decodeKey(tail)
+		require.NoError(t, err)
+		require.Equal(t, key, back)
+	}
+	for _, tail := range []string{"", "a..b", ".", "*", "a.>", "%2e", "%41", "%2", "%zz", "a%", "a b"} {
+		_, err := decodeKey(tail)
+		require.Errorf(t, err, "%q", tail)
+	}
+}
+
+func TestAnyKeyIsAGoodSubject(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.StringN(1, 100, maxKey).Draw(t, "key")
+		tail := encodeKey(key)
+		for _, token := range strings.Split(tail, ".") {
+			require.NotEmpty(t, token)
+			require.NotContains(t, []string{"*", ">"}, token)
+			require.NotContains(t, token, "\x00")
+			require.Negative(t, strings.IndexFunc(token, func(r rune) bool { return r < 0x80 && unicode.IsSpace(r) }))
+		}
+		back, err := decodeKey(tail)
+		require.NoError(t, err)
+		require.Equal(t, key, back)
+	})
+}
+
+func TestMessagesSurviveEncoding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringN(1, 40, -1)
+		e := event.New()
+		e.SetID(text.Draw(t, "id"))
+		e.SetSource("/clusters/" + rapid.StringMatching(`[a-z]{1,9}`).Draw(t, "source"))
+		e.SetType(text.Draw(t, "type"))
+		e.SetSubject(text.Draw(t, "subject"))
+		e.SetTime(time.Unix(0, rapid.Int64Range(1, 1<<61).Draw(t, "time")).UTC())
+		e.SetExtension("ext", text.Draw(t, "extension"))
+		m := transport.Message{Key: rapid.StringMatching(`[^\x00]{1,50}`).Draw(t, "key"), Event: e}
+		if rapid.Bool().Draw(t, "tombstone") {
+			m.Event.DataEncoded = nil
+		} else {
+			m.Digest = text.Draw(t, "digest")
+			m.Event.DataEncoded = rapid.SliceOfN(rapid.Byte(), 1, 100).Draw(t, "data")
+		}
+		if m.Event.Validate() != nil {
+			t.Skip("not a CloudEvent")
+		}
+		msg, err := encode("fabric.a.up.", m)
+		require.NoError(t, err)
+		for _, values := range msg.Header {
+			require.NotContains(t, values[0], "\n")
+			require.NotContains(t, values[0], "\r")
+			require.Equal(t, strings.Trim(values[0], " \t"), values[0], "NATS trims it")
+		}
+		back, err := decode("fabric.a.up.", msg)
+		require.NoError(t, err)
+		require.Equal(t, m.Key, back.Key)
+		require.Equal(t, m.Digest, back.Digest)
+		require.Equal(t, m.Event.Context.AsV1(), back.Event.Context.AsV1())
+		require.Equal(t, m.Event.Data(), back.Event.Data())
+	})
+}
+
+func TestMessagesThatAreRefused(t *testing.T) {
+	tombstone := value("key", "text")
+	tombstone.Digest = ""
+	large := value("key", "text")
+	large.Event.DataEncoded = make([]byte, transport.MaxMessage+1)
+	wide := value("key", "text")
+	wide.Event.SetExtension("wide", strings.Repeat("x", maxHeaders))
+	for name, c := range map[string]struct {
+		m    transport.Message
+		want string
+	}{
+		"no key":              {value("", "text"), "key"},
+		"long key":            {value(strings.Repeat("k", maxKey+1), "text"), "key"},
+		"NUL in key":          {value("a\x00b", "text"), "key"},
+		"no event":            {transport.Message{Key: "key", Digest: "d", Event: event.New()}, "invalid"},
+		"tombstone with data": {tombstone, "tombstone with data"},
+		"large data":          {large, transport.ErrTooLarge.Error()},
+		"large headers":       {wide, transport.ErrTooLarge.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := encode("fabric.a.up.", c.m)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	msg, err := encode("fabric.a.up.", value("key", "text"))
+	require.NoError(f, err)
+	a := answer{Hello: hello{Link: "link"}, Upto: position{"epoch", 9}, rows: []row{
+		{seq: 3, tail: "key", header: msg.Header, data: msg.Data},
+		{seq: 9, tail: "gone", header: nats.Header{"ce-id": {"x"}}},
+	}}
+	good, err := a.marshal()
+	require.NoError(f, err)
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add([]byte("\x02{}"))
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := unmarshalAnswer(data)
+		if err != nil {
+			return
+		}
+		var last uint64
+		for _, r := range a.rows {
+			require.Greater(t, r.seq, last)
+			require.LessOrEqual(t, r.seq, a.Upto.Seq)
+			last = r.seq
+		}
+		again, err := a.marshal()
+		require.NoError(t, err)
+		b, err := unmarshalAnswer(again)
+		require.NoError(t, err)
+		require.Equal(t, a.Upto, b.Upto)
+		require.Len(t, b.rows, len(a.rows))
+	})
+}
+
+func TestAnswersThatAreRefused(t *testing.T) {
+	rows := func(seqs ...uint64) []byte {
+		a := answer{Hello: hello{Link: "link"}, Upto: position{"epoch", 5}}
+		for _, s := range seqs {
+			a.rows = append(a.rows, row{seq: s, tail: "key"})
+		}
+		data, err := a.marshal()
+		require.NoError(t, err)
+		return data
+	}
+	_, err := unmarshalAnswer(rows(1, 5))
+	require.NoError(t, err)
+	for name, data := range map[string][]byte{
+		"empty": {}, "not ascending": rows(2, 2), "beyond its end": rows(6), "cut off": rows(1)[:len(rows(1))-1],
+		"nameless": []byte("\x02{}"),
+	} {
+		_, err := unmarshalAnswer(data)
+		require.Error(t, err, name)
+	}
+	for name, data := range map[string]string{
+		"not JSON": "x", "nameless": "{}", "negative hold": `{"hello":{"link":"l"},"hold":-1}`, "large": strings.Repeat(" ", maxAsk+1),
+	} {
+		_, err := unmarshalAsk([]byte(data))
+		require.Error(t, err, name)
+	}
+}
