@@ -77,7 +77,12 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	p := &program{cmd: exec.Command(find(ts, args[1]), args[2:]...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = ts.Getenv("WORK"), p, p
-	p.cmd.Env = append(os.Environ(), "TMPDIR="+ts.Getenv("TMPDIR"), "KUBECONFIG="+ts.Getenv("KUBECONFIG"))
+	p.cmd.Env = os.Environ()
+	for _, name := range []string{"TMPDIR", "KUBECONFIG", "KUBE_FEATURE_WatchListClient"} {
+		if value := ts.Getenv(name); value != "" {
+			p.cmd.Env = append(p.cmd.Env, name+"="+value)
+		}
+	}
 	ts.Check(p.cmd.Start())
 	ts.Value(key{}).(programs)[args[0]] = p
 	go func() {
