@@ -32,6 +32,7 @@ var rules = []rule{
 	{"transport/linktest/...", []string{"std", "transport", "transport/linktest/...", "github.com/cloudevents/...", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
 	{"transport/memlink", []string{"std", "transport", "github.com/cloudevents/...", "github.com/google/uuid"}, "adapters know their interface only"},
 	{"transport/natslink", []string{"std", "transport", "transport/identity", "github.com/nats-io/...", "github.com/cloudevents/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "golang.org/x/sys/..."}, "adapters know their interface only, and only this one knows NATS"},
+	{"transport/natslink/netfault", []string{"std"}, "a bad network knows nothing of what crosses it"},
 	{"backend", []string{"std", "sync/resource"}, "what a store promises holds for all of them"},
 	{"backend/storetest", []string{"std", "sync/resource", "backend", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
 	{"backend/memstore", []string{"std", "sync/resource", "backend"}, "adapters know their interface only"},

@@ -135,9 +135,17 @@ type Approval struct {
 // HeldDigest stands for a list of held copies.
 func HeldDigest(held []Absent) resource.Digest { return resource.Sum(fmt.Sprintf("%q", held)) }
 
-// Digest covers everything but After.
+// Digest covers everything but After. A part that is absent does not count, so that one
+// which an older version does not know changes no digest of what it does know.
 func (r Record) Digest() resource.Digest {
-	return resource.Sum(fmt.Sprintf("%d %q %q %q", r.Phase, r.UID, r.By, r.Parts))
+	texts := make([]string, 0, 3+2*resource.NumParts)
+	texts = append(texts, r.Phase.String(), r.UID, r.By)
+	for p := range resource.NumParts {
+		if r.Parts[p] != "" {
+			texts = append(texts, p.String(), r.Parts[p])
+		}
+	}
+	return resource.Sum(texts...)
 }
 
 // Digest is "".

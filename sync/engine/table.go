@@ -66,7 +66,7 @@ func weigh(k resource.Key, d resource.Digest) uint64 {
 	if d == "" {
 		return 0
 	}
-	b, err := hex.DecodeString(string(resource.Sum(k.String() + "\x00" + string(d))))
+	b, err := hex.DecodeString(string(resource.Sum(k.String(), string(d))))
 	if err != nil {
 		panic("engine: a digest is hexadecimal: " + err.Error())
 	}

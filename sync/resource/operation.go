@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 // OperationNamed, so that it survives a crash between being made and being sent.
 func OperationID(uid string, startedAt time.Time, operation string) string {
 	at := strconv.FormatInt(startedAt.UnixNano(), 10)
-	return at + "-" + string(Sum(fmt.Sprintf("%q %q %q", uid, at, operation)))
+	return at + "-" + string(Sum(uid, at, operation))
 }
 
 // OperationNamed reports whether id names a request to run operation on uid, and when it

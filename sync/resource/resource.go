@@ -10,8 +10,8 @@ package resource
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 )
 
 // A Side is one end of a link.
@@ -108,11 +108,14 @@ type Parts [NumParts]string
 // A Digest stands for a text; "" stands for none.
 type Digest string
 
-// Sum returns the Digest of a text: the first 16 bytes of its SHA-256 in hexadecimal.
-func Sum(text string) Digest {
-	h := sha256.Sum256([]byte(text))
-	return Digest(hex.EncodeToString(h[:16]))
+// Sum returns the Digest of a list of texts: the first 16 bytes, in hexadecimal, of the
+// SHA-256 of each text behind its length in 8 bytes.
+func Sum(texts ...string) Digest {
+	h, size := sha256.New(), [8]byte{}
+	for _, t := range texts {
+		binary.BigEndian.PutUint64(size[:], uint64(len(t)))
+		h.Write(size[:])
+		h.Write([]byte(t))
+	}
+	return Digest(hex.EncodeToString(h.Sum(nil)[:16]))
 }
-
-// Digest stands for all the parts together.
-func (p Parts) Digest() Digest { return Sum(fmt.Sprintf("%q", p)) }

@@ -50,7 +50,9 @@ func aName() *rapid.Generator[string] {
 // aWord draws a UID or an identity; at times it is empty.
 func aWord() *rapid.Generator[string] { return rapid.StringMatching(`([a-zA-Z0-9-]{1,36})?`) }
 
-func aDigest() *rapid.Generator[resource.Digest] { return rapid.Map(rapid.String(), resource.Sum) }
+func aDigest() *rapid.Generator[resource.Digest] {
+	return rapid.Map(rapid.String(), func(s string) resource.Digest { return resource.Sum(s) })
+}
 
 func aKey() *rapid.Generator[resource.Key] {
 	return rapid.Custom(func(t *rapid.T) resource.Key {
