@@ -72,10 +72,7 @@ func (s *stream) settings(epoch string) jetstream.StreamConfig {
 func (s *stream) open(ctx context.Context) error {
 	found, err := s.js.Stream(ctx, s.name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		found, err = s.js.CreateStream(ctx, s.settings(rand.Text()))
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // by an attempt whose response was lost
-			found, err = s.js.Stream(ctx, s.name)
-		}
+		found, err = s.create(ctx)
 	}
 	if err != nil {
 		return err
@@ -89,6 +86,27 @@ func (s *stream) open(ctx context.Context) error {
 	s.epoch, s.last = info.Config.Metadata[epochKey], info.State.LastSeq
 	return nil
 }
+
+// create makes the stream. It tries again for a while when the directory of all streams
+// is gone: the server removes it with the last of them, and a moment later than it says.
+func (s *stream) create(ctx context.Context) (jetstream.Stream, error) {
+	for {
+		made, err := s.js.CreateStream(ctx, s.settings(rand.Text()))
+		var api *jetstream.APIError
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // by an attempt whose response was lost
+			return s.js.Stream(ctx, s.name)
+		case !errors.As(err, &api) || api.ErrorCode != errCodeStoreCreate:
+			return made, err
+		}
+		if sleep(ctx, 100*time.Millisecond) != nil {
+			return nil, err
+		}
+	}
+}
+
+// errCodeStoreCreate is JetStream's code for a stream whose directory cannot be made.
+const errCodeStoreCreate = 10049
 
 // reconcile brings the settings of a stream that was found to what they must be. What is
 // unsafe and cannot be changed, such as a queue that drops what was read, is refused.
@@ -189,7 +207,7 @@ func patiently(ctx context.Context, f func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		bounded, cancel := context.WithTimeout(ctx, requestPatience)
 		err := f(bounded)
-		late := bounded.Err() != nil && ctx.Err() == nil
+		late := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 		cancel()
 		if err == nil || !late || attempt == requestAttempts {
 			return err
