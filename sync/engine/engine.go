@@ -80,7 +80,7 @@ func (e *Engine) Step(now time.Time, ev Event) []Action {
 	case Opened:
 		return e.opened(now, ev)
 	case Approved:
-		return send(ApprovalKey, Approval{ev.Of})
+		return send(ApprovalKey, Approval(ev))
 	case Tick:
 		return e.tick(now)
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -180,6 +179,3 @@ func (a Approval) Digest() resource.Digest { return resource.Sum(string(a.Of)) }
 func sorted[V any](m map[resource.Key]V) []resource.Key {
 	return slices.SortedFunc(maps.Keys(m), resource.Key.Compare)
 }
-
-// compare orders absent copies, so that equal lists have equal digests.
-func (a Absent) compare(b Absent) int { return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.UID, b.UID)) }
