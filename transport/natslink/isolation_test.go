@@ -176,7 +176,7 @@ func TestAgentCannotUseTheStore(t *testing.T) {
 	answers, err := a.wire.SubscribeSync("_INBOX_north.attack")
 	require.NoError(t, err)
 	// Without a domain it is the agent's own server that answers, of an account without a store.
-	for prefix, reply := range map[string]string{"$JS.API.": "", "$JS.hub.API.": answers.Subject, "FAB.API.": answers.Subject} {
+	for prefix, reply := range map[string]string{"$JS.API.": "_INBOX_north.ignored", "$JS.hub.API.": answers.Subject, "FAB.API.": answers.Subject} {
 		for _, what := range []string{
 			"INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.INFO.UP_south", "STREAM.DELETE.UP_south", "STREAM.PURGE.DOWN_south",
 			"STREAM.MSG.GET.DOWN_south", "DIRECT.GET.DOWN_south", "STREAM.MSG.DELETE.UP_south", "STREAM.CREATE.UP_evil",

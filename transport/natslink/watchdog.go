@@ -16,6 +16,9 @@ const (
 	lookEvery    = 10 * time.Second
 )
 
+// unheard is why it is restarted, if the server itself reports nothing.
+const unheard = "the principal can be reached, and has not been heard for long"
+
 // A watchdog makes the server of a leaf anew when the principal has not been heard for a
 // long time although it can be reached: a leaf node has been seen to give up connecting
 // (nats-server issues 3515 and 7615).
@@ -38,6 +41,7 @@ func (w *watchdog) start(p *peer) {
 		t := time.NewTicker(lookEvery)
 		defer t.Stop()
 		since := time.Now() // of the last sign that all is well, or of the last attempt
+		var failure error   // of the server, for as long as it does not run
 		for {
 			select {
 			case now := <-t.C:
@@ -45,13 +49,11 @@ func (w *watchdog) start(p *peer) {
 				if heard.After(since) {
 					since = heard
 				}
-				if now.Sub(since) > suspectAfter && w.reachable() {
-					w.restart()
-					since = now
+				if failure != nil || (now.Sub(since) > suspectAfter && w.reachable()) {
+					failure, since = w.restart(unheard), now
 				}
-			case err := <-w.node.fatal:
-				w.config.Logger.Error("NATS server failed", zap.Error(err))
-				w.restart()
+			case failure = <-w.node.fatal:
+				failure = w.restart(failure.Error())
 			case <-w.ctx.Done():
 				return
 			}
@@ -74,10 +76,14 @@ func (w *watchdog) reachable() bool {
 	return c.Close() == nil
 }
 
-func (w *watchdog) restart() {
-	w.config.Logger.Warn("the principal has not been heard for long; restarting the leaf node")
+// restart makes the server anew, and returns an error if it does not run then.
+func (w *watchdog) restart(why string) error {
+	w.config.Logger.Warn("restarting the leaf node", zap.String("why", why))
 	w.node.stop()
 	if err := w.node.start(refuseAll); err != nil {
 		w.config.Logger.Error("cannot restart the leaf node", zap.Error(err))
+		return err
 	}
+	w.config.Logger.Warn("the leaf node runs again")
+	return nil
 }
