@@ -35,6 +35,7 @@ type Config struct {
 type Agent struct {
 	cfg     Config
 	session atomic.Pointer[session.Session]
+	listed  atomic.Bool // the store has been
 }
 
 // New returns an Agent, which does nothing until Run is called.
@@ -60,7 +61,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer link.Close() // nothing is lost by a link that does not close well
 	s, err := session.New(session.Config{
 		Engine: engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name},
-		Store:  view(a.cfg.Store, a.cfg.Namespace),
+		Store:  view(a.cfg.Store, a.cfg.Namespace, func() { a.listed.Store(true) }),
 		Link:   link,
 		Tick:   a.cfg.Tick,
 		Log:    a.cfg.Log,
@@ -81,8 +82,11 @@ func (a *Agent) Run(ctx context.Context) error {
 // principal that is away is no reason: what was last heard of it stays in force.
 func (a *Agent) Ready() error {
 	s := a.session.Load()
-	if s == nil {
+	switch {
+	case s == nil:
 		return errors.New("agent: the link's store is not open yet")
+	case !a.listed.Load():
+		return errors.New("agent: the cluster's objects have not been listed yet")
 	}
 	if err := s.Status().Err; err != nil {
 		return fmt.Errorf("agent: %w", err)

@@ -148,12 +148,33 @@ func TestUserIsToldOnce(t *testing.T) {
 
 func TestPrincipalNamesOneNamespaceOnly(t *testing.T) {
 	cluster := memstore.New(memstore.Config{})
-	v := view(cluster, "argocd")
+	v := view(cluster, "argocd", func() {})
 	for _, ns := range []string{"argocd", "kube-system"} {
 		_, err := v.Write(t.Context(), resource.Object{Key: app(ns, "web")})
 		require.ErrorIs(t, err, backend.ErrRefused)
 	}
 	require.Empty(t, cluster.All())
+}
+
+// A sealed store never shows what is in it.
+type sealed struct{ backend.Store }
+
+func (sealed) Watch(ctx context.Context, _ backend.Scope, _ func(backend.Event) error) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestNotReadyBeforeTheClusterIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := New(Config{
+			Name: "edge", Namespace: "argocd", Dialer: memlink.New(memlink.Config{}).Agent("edge", presence()),
+			Store: sealed{memstore.New(memstore.Config{})}, Tick: time.Second, Log: zap.NewNop(),
+		})
+		require.NoError(t, err)
+		defer background(t, a.Run)()
+		settle()
+		require.ErrorContains(t, a.Ready(), "have not been listed")
+	})
 }
 
 type noDialer struct{}

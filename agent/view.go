@@ -9,9 +9,9 @@ import (
 )
 
 // view returns one namespace of a store as a session sees it: on the link its objects
-// have none.
-func view(cluster backend.Store, namespace string) backend.Store {
-	return fence{backend.NewView(backend.ViewConfig{
+// have none. listed is called when a watch has shown all objects that there are.
+func view(cluster backend.Store, namespace string, listed func()) backend.Store {
+	return fence{listed, backend.NewView(backend.ViewConfig{
 		Store: cluster,
 		Scope: backend.Scope{Namespace: namespace},
 		Out: func(o resource.Object) (resource.Object, bool) {
@@ -28,7 +28,20 @@ func view(cluster backend.Store, namespace string) backend.Store {
 }
 
 // A fence keeps the principal from writing objects of other namespaces.
-type fence struct{ backend.Store }
+type fence struct {
+	listed func()
+	backend.Store
+}
+
+// Watch implements backend.Store.
+func (f fence) Watch(ctx context.Context, scope backend.Scope, show func(backend.Event) error) error {
+	return f.Store.Watch(ctx, scope, func(e backend.Event) error {
+		if e.Synced != nil {
+			f.listed()
+		}
+		return show(e)
+	})
+}
 
 // Write implements backend.Store.
 func (f fence) Write(ctx context.Context, want resource.Object) (resource.Object, error) {

@@ -313,6 +313,35 @@ func TestOneAgentsFailureIsNobodyElses(t *testing.T) {
 	})
 }
 
+// A sealed store never shows what is in it.
+type sealed struct{ backend.Store }
+
+func (sealed) Watch(ctx context.Context, _ backend.Scope, _ func(backend.Event) error) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestNotReadyBeforeTheHubIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roll, ended := make(roll), make(chan error, 1)
+		p, err := New(Config{
+			Identity: "hub-1", Hub: memlink.New(memlink.Config{}).Hub(presence()), Store: sealed{memstore.New(memstore.Config{})},
+			Registry: roll, Tick: time.Second, Log: zap.NewNop(),
+		})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { ended <- p.Run(ctx) }()
+		roll <- nil
+		synctest.Wait()
+		require.NoError(t, p.Ready(), "there is nobody to serve")
+		roll <- []backend.Agent{{Name: "one"}}
+		<-time.After(time.Minute)
+		require.ErrorContains(t, p.Ready(), "agent one is being admitted")
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
 func TestEndsWithItsHubOrRegistry(t *testing.T) {
 	for name, c := range map[string]Config{
 		"hub":      {Registry: make(roll), Hub: broken{}},
@@ -339,7 +368,7 @@ func (broken) Watch(context.Context, func([]backend.Agent) error) error {
 
 func TestAgentWritesUnderItsOwnKeysOnly(t *testing.T) {
 	hub := memstore.New(memstore.Config{})
-	v := Placement{Agent: "edge-1"}.view(hub)
+	v := Placement{Agent: "edge-1"}.view(hub, func() {})
 	for _, k := range []resource.Key{app("edge-2", "web"), app("argocd", "web"), app("edge-1", "web"), app("", "")} {
 		_, err := v.Write(t.Context(), resource.Object{Key: k})
 		require.ErrorIs(t, err, backend.ErrRefused)

@@ -14,7 +14,7 @@ type State uint8
 
 // The states of an agent.
 const (
-	Starting State = iota // its link is being opened
+	Starting State = iota // its link is being opened, and the hub's objects are being listed
 	Serving               // its session runs, whether it is connected or not
 	Failing               // its session has failed, and will be tried again
 	Leaving               // it is no longer registered, and what is kept for it is being removed

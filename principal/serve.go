@@ -43,14 +43,16 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 	}
 	defer link.Close() // nothing is lost by a link that does not close well
 	place := Placement{Agent: a.Name, Mode: a.Mode}
-	run, err := session.New(session.Config{
+	var run *session.Session
+	store := place.view(p.cfg.Store, func() { p.note(s, Serving, nil, run) })
+	run, err = session.New(session.Config{
 		Engine: engine.Config{
 			Side:  resource.Principal,
 			Rules: resource.Rules{Mode: a.Mode, Mismatch: p.cfg.Mismatch},
 			Self:  p.cfg.Identity,
 			Peer:  a.Name,
 		},
-		Store: place.view(p.cfg.Store),
+		Store: store,
 		Link:  link,
 		Tick:  p.cfg.Tick,
 		Log:   log,
@@ -58,7 +60,6 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 	if err != nil {
 		return fmt.Errorf("principal: session with %s: %w", a.Name, err)
 	}
-	p.note(s, Serving, nil, run)
 	return run.Run(ctx)
 }
 

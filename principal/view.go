@@ -9,8 +9,9 @@ import (
 )
 
 // view returns the part of the hub's store that is the agent's, as its session sees it.
-func (p Placement) view(hub backend.Store) backend.Store {
-	return fence{p, backend.NewView(backend.ViewConfig{
+// listed is called when a watch has shown all objects that there are.
+func (p Placement) view(hub backend.Store, listed func()) backend.Store {
+	return fence{p, listed, backend.NewView(backend.ViewConfig{
 		Store: hub,
 		Scope: backend.Scope{Namespace: p.Namespace()},
 		Out: func(o resource.Object) (resource.Object, bool) {
@@ -31,8 +32,19 @@ func (p Placement) view(hub backend.Store) backend.Store {
 
 // A fence keeps an agent from writing objects under keys that are not its own.
 type fence struct {
-	place Placement
+	place  Placement
+	listed func()
 	backend.Store
+}
+
+// Watch implements backend.Store.
+func (f fence) Watch(ctx context.Context, scope backend.Scope, show func(backend.Event) error) error {
+	return f.Store.Watch(ctx, scope, func(e backend.Event) error {
+		if e.Synced != nil {
+			f.listed()
+		}
+		return show(e)
+	})
 }
 
 // Write implements backend.Store.
