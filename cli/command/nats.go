@@ -37,7 +37,7 @@ func natsCommon(c *cli.Context, log *zap.Logger) (natslink.Common, error) {
 	if err != nil {
 		return natslink.Common{}, err
 	}
-	monitor, err := shell.Address(c, "nats-monitor-listen")
+	monitor, err := loopback(c, "nats-monitor-listen")
 	return natslink.Common{
 		StoreDir:      dir,
 		Quota:         int64(c.Int("nats-quota")) << 20,
@@ -48,9 +48,26 @@ func natsCommon(c *cli.Context, log *zap.Logger) (natslink.Common, error) {
 	}, err
 }
 
+// loopback returns the value of a flag that is an address of the loopback interface, "" if
+// the flag is empty.
+func loopback(c *cli.Context, flag string) (string, error) {
+	address, err := shell.Address(c, flag)
+	if err != nil || address == "" {
+		return "", err
+	}
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		return "", &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%q can be reached from outside", address), Advice: "write 127.0.0.1:port"}
+	}
+	return address, nil
+}
+
 func natsHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) {
 	common, err := natsCommon(c, log)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := shell.Needed(c, "nats-leaf-listen", "write :7422"); err != nil {
 		return nil, err
 	}
 	listen, err := shell.Address(c, "nats-leaf-listen")
@@ -74,6 +91,9 @@ func natsLeaf(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dia
 		return "", nil, err
 	}
 	port, err := shell.Port(c, "server-port")
+	if err == nil && port == 0 {
+		err = &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --nats-leaf-listen"}
+	}
 	if err != nil {
 		return "", nil, err
 	}

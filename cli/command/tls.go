@@ -2,6 +2,7 @@ package command
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -68,6 +69,9 @@ func (f tlsFlags) find(c *cli.Context, s secrets, dir string) (files identity.Fi
 // fetch puts into a file of dir what a Secret has under the first of keys that it has.
 func fetch(c *cli.Context, s secrets, dir, secret string, keys ...string) (string, error) {
 	data, err := s(c.Context, secret)
+	if usage := (*shell.UsageError)(nil); errors.As(err, &usage) {
+		return "", err
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w; name files, or make it: argocd-agentctl pki issue --help", err)
 	}
