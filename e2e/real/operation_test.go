@@ -49,7 +49,10 @@ func operations(t *testing.T, w *world) {
 func (a *agent) sync(t *testing.T, name string) {
 	t.Helper()
 	a.hub.patch(t, name, fields{
-		"operation": fields{"initiatedBy": fields{"username": "admin"}, "sync": fields{"revision": "main", "prune": true}},
+		"operation": fields{
+			"initiatedBy": fields{"username": "admin"},
+			"sync":        fields{"revision": "main", "prune": true, "syncOptions": []any{"CreateNamespace=true"}},
+		},
 	})
 }
 

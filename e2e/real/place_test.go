@@ -211,8 +211,3 @@ func spec(agent, repo, namespace string) fields {
 func annotated(key string, value any) fields {
 	return fields{"metadata": fields{"annotations": fields{key: value}}}
 }
-
-// labelled returns a patch that sets a label; nil removes it.
-func labelled(key string, value any) fields {
-	return fields{"metadata": fields{"labels": fields{key: value}}}
-}

@@ -24,7 +24,7 @@ type picture map[string]string
 // picture takes a picture of the clusters, and of the servers in our programs that run.
 func (w *world) picture(ctx context.Context) (picture, error) {
 	p := picture{}
-	for _, name := range []string{"hub", "spoke-1", "spoke-2"} {
+	for _, name := range clusters() {
 		list, err := w.stack.Cluster(name).Dynamic().Resource(stack.Applications()).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err

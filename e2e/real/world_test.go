@@ -2,10 +2,8 @@ package real
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
@@ -53,11 +52,15 @@ type agent struct {
 	line       *netfault.Line // to the principal
 }
 
-// agents and the clusters they are on.
+// clusters are the names of all clusters.
+func clusters() []string { return []string{"hub", "spoke-1", "spoke-2"} }
+
+// spokes says which cluster each agent is on.
 var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2"}
 
 // newWorld starts the clusters and the principal, to which no agent has connected yet.
 func newWorld(t *testing.T) *world {
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
 	s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{
 		{Name: "hub", CRDs: true},
 		{Name: "spoke-1", ArgoCD: true},
@@ -113,13 +116,6 @@ func (w *world) heal() {
 	}
 }
 
-// Whether a program's client asks for lists as API servers before 1.32 give them, or takes
-// them as the beginning of a watch. Each is done on one spoke.
-const (
-	oldClient = "KUBE_FEATURE_WatchListClient=false"
-	newClient = "KUBE_FEATURE_WatchListClient=true"
-)
-
 // tmp is where the programs keep temporary files.
 func (w *world) tmp() string { return filepath.Join(w.dir, "tmp") }
 
@@ -142,7 +138,7 @@ func (w *world) build(t *testing.T) {
 // writeKubeconfig writes the administrator's kubeconfig for all clusters.
 func (w *world) writeKubeconfig(t *testing.T) {
 	config := api.NewConfig()
-	for _, name := range []string{"hub", "spoke-1", "spoke-2"} {
+	for _, name := range clusters() {
 		c := w.stack.Cluster(name)
 		config.Clusters[name] = &api.Cluster{Server: c.URL(), CertificateAuthorityData: c.CA()}
 		config.AuthInfos[name] = &api.AuthInfo{Token: c.Token()}
@@ -197,63 +193,4 @@ func (w *world) newAgent(t *testing.T, name string) *agent {
 		"--agent-mode", "managed", "--server-address", host, "--server-port", port)
 	w.agents[name] = a
 	return a
-}
-
-// A program is our principal or one of our agents.
-type program struct {
-	*stack.Process
-	monitor string // where its NATS server tells of itself
-	health  string // where it says how it is
-}
-
-// program prepares one of our programs, which runs with the rights of a ServiceAccount.
-func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconfig, client string, args ...string) *program {
-	name := command + "-on-" + c.Name()
-	health, monitor := w.port(t), w.port(t)
-	p := &program{
-		monitor: fmt.Sprintf("http://127.0.0.1:%d", monitor),
-		health:  fmt.Sprintf("http://127.0.0.1:%d", health),
-	}
-	p.Process = w.stack.Process(stack.ProcessConfig{
-		Name: name,
-		Path: filepath.Join(w.dir, "argocd-agent"),
-		Args: append([]string{
-			command, "--kubeconfig", kubeconfig,
-			"--nats-store-dir", filepath.Join(w.dir, name),
-			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", monitor),
-			"--healthz-port", fmt.Sprint(health),
-		}, args...),
-		Env:   []string{"TMPDIR=" + w.tmp(), client},
-		Ready: p.ready,
-	})
-	return p
-}
-
-// ready checks that the program says it is ready.
-func (p *program) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.health+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is not ready: %s", p.Name(), answer.Status)
-	}
-	return nil
-}
-
-// stop ends the program as a kubelet does, and expects that it ends well.
-func (p *program) stop(t testing.TB) time.Duration {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	start := time.Now()
-	require.NoError(t, p.Stop(ctx))
-	took := time.Since(start)
-	require.NoError(t, p.Wait(ctx), "the exit code of %s is 0", p.Name())
-	return took
 }

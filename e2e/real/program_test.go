@@ -1,0 +1,80 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+)
+
+// A program is our principal or one of our agents.
+type program struct {
+	*stack.Process
+	monitor string // where its NATS server tells of itself
+	health  string // where it says how it is
+}
+
+// program prepares one of our programs, which runs with the rights of a ServiceAccount.
+func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconfig, client string, args ...string) *program {
+	name := command + "-on-" + c.Name()
+	health, monitor := w.port(t), w.port(t)
+	p := &program{
+		monitor: fmt.Sprintf("http://127.0.0.1:%d", monitor),
+		health:  fmt.Sprintf("http://127.0.0.1:%d", health),
+	}
+	p.Process = w.stack.Process(stack.ProcessConfig{
+		Name: name,
+		Path: filepath.Join(w.dir, "argocd-agent"),
+		Args: append([]string{
+			command, "--kubeconfig", kubeconfig,
+			"--nats-store-dir", filepath.Join(w.dir, name),
+			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", monitor),
+			"--healthz-port", fmt.Sprint(health),
+		}, args...),
+		Env:   []string{"TMPDIR=" + w.tmp(), client},
+		Ready: p.ready,
+	})
+	return p
+}
+
+// ready checks that the program says it is ready.
+func (p *program) ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.health+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s is not ready: %s", p.Name(), answer.Status)
+	}
+	return nil
+}
+
+// stop ends the program as a kubelet does, and expects that it ends well.
+func (p *program) stop(t testing.TB) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	start := time.Now()
+	require.NoError(t, p.Stop(ctx))
+	took := time.Since(start)
+	require.NoError(t, p.Wait(ctx), "the exit code of %s is 0", p.Name())
+	return took
+}
+
+// Whether a program's client asks for lists as API servers before 1.32 give them, or takes
+// them as the beginning of a watch. Each is done on one spoke.
+const (
+	oldClient = "KUBE_FEATURE_WatchListClient=false"
+	newClient = "KUBE_FEATURE_WatchListClient=true"
+)
