@@ -57,3 +57,19 @@ func probe(dir string) error {
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
+
+// reserve is what is left free on the disk. The server takes no more messages, not even
+// smaller ones and not before it is restarted, once it has failed to write one.
+const reserve = 32 << 20
+
+// room returns ErrFull if a message of size bytes would leave too little free space in dir.
+func room(dir string, size int) error {
+	free, err := freeSpace(dir)
+	if err != nil {
+		return fmt.Errorf("natslink: free space of %s: %w", dir, err)
+	}
+	if free < reserve+uint64(size) {
+		return fmt.Errorf("%w: %d MiB are free in %s, of which %d are kept", transport.ErrFull, free>>20, dir, reserve>>20)
+	}
+	return nil
+}

@@ -85,6 +85,15 @@ func unmarshalAsk(data []byte) (ask, error) {
 	return a, nil
 }
 
+// size is about what the rows of a take.
+func (a answer) size() int {
+	n := 0
+	for _, r := range a.rows {
+		n += r.size()
+	}
+	return n
+}
+
 // marshal returns a as a frame: its head in JSON, then its rows, every text preceded by
 // its length.
 func (a answer) marshal() ([]byte, error) {
@@ -92,11 +101,7 @@ func (a answer) marshal() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := len(head) + 16
-	for _, r := range a.rows {
-		size += r.size()
-	}
-	b := appendText(make([]byte, 0, size), string(head))
+	b := appendText(make([]byte, 0, len(head)+16+a.size()), string(head))
 	for _, r := range a.rows {
 		b = binary.AppendUvarint(b, r.seq)
 		b = appendText(b, r.tail)

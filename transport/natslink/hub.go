@@ -244,6 +244,7 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		reachable: func() bool { return h.node.interest(account.Name, n.askUp()) },
 		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },
 		sever:     h.node.sever,
+		examine:   h.node.examine,
 		presence:  h.config.Presence, heartbeat: h.config.Heartbeat,
 		zap:    h.config.Logger.With(zap.String("agent", agent)),
 		closed: func() { h.release(agent) },

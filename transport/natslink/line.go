@@ -13,18 +13,19 @@ const maxPatience = 5 * time.Minute
 type line struct {
 	linked  bool      // the peer listens to asks
 	session uint64    // names the connection; 0 is none
-	since   time.Time // when it was opened, or has carried an answer
+	since   time.Time // since when it has carried no answer
 	severed int       // how many connections on end have carried none
 }
 
-// look takes in how things are. It reports whether an ask that is open can have been lost.
-func (l *line) look(linked bool, session uint64, answer, now time.Time) (changed bool) {
+// look takes in how things are, and since when this side asks in vain. It reports whether
+// an ask that is open can have been lost.
+func (l *line) look(linked bool, session uint64, asks, now time.Time) (changed bool) {
 	changed = linked != l.linked || session != l.session
 	if session != l.session {
 		l.since = now
 	}
-	if answer.After(l.since) {
-		l.since, l.severed = answer, 0
+	if asks.After(l.since) {
+		l.since, l.severed = asks, 0
 	}
 	l.linked, l.session = linked, session
 	return changed

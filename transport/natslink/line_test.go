@@ -26,11 +26,11 @@ func TestLineIsUselessIfItCarriesNothing(t *testing.T) {
 	require.True(t, l.useless(heartbeat, at(73)))
 
 	require.True(t, l.look(true, 9, never, at(80)))
-	require.False(t, l.look(true, 9, at(81), at(82)), "an answer is no change")
+	require.False(t, l.look(true, 9, at(81), at(82)), "an ask that was answered is no change")
 	require.False(t, l.useless(heartbeat, at(104)))
-	require.True(t, l.useless(heartbeat, at(105)), "three heartbeats after the last answer")
+	require.True(t, l.useless(heartbeat, at(105)), "three heartbeats after an ask that was not")
 
-	require.True(t, l.look(true, 10, at(81), at(110)), "an answer of an earlier connection does not count")
+	require.True(t, l.look(true, 10, at(81), at(110)), "what was asked on an earlier connection does not count")
 	require.False(t, l.useless(heartbeat, at(157)))
 	require.True(t, l.useless(heartbeat, at(158)))
 	require.True(t, l.look(false, 10, at(81), at(158)), "nobody listens")

@@ -30,6 +30,7 @@ type linkConfig struct {
 	reachable func() bool   // whether somebody answers on asks
 	session   func() uint64 // names the connection to the peer; 0 is none
 	sever     func(uint64)  // closes it; it is opened again by itself
+	examine   func()        // looks whether the server is well after it has not answered
 	presence  transport.Presence
 	heartbeat time.Duration
 	zap       *zap.Logger
@@ -141,6 +142,9 @@ func (l *link) append(ctx context.Context, m *nats.Msg) error {
 }
 
 func (l *link) publish(ctx context.Context, m *nats.Msg) error {
+	if err := room(l.log.dir, len(m.Data)); err != nil {
+		return err
+	}
 	l.log.remake.RLock()
 	defer l.log.remake.RUnlock()
 	epoch := l.log.end().Epoch
@@ -150,6 +154,9 @@ func (l *link) publish(ctx context.Context, m *nats.Msg) error {
 		ack, err = l.js.PublishMsg(ctx, m, options...) // its id makes another attempt harmless
 		return err
 	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		l.examine()
+	}
 	if err != nil {
 		return storeError(err)
 	}
@@ -253,11 +260,11 @@ func (l *link) watch() {
 		case now := <-ticks.C:
 			linked, session := l.reachable(), l.session()
 			l.with.look(linked, now)
-			if line.look(linked, session, l.puller.answered(), now) {
+			if line.look(linked, session, l.puller.waiting(now), now) {
 				signal(l.puller.interrupt)
 			}
 			if line.useless(l.heartbeat, now) {
-				l.zap.Warn("the connection carries nothing; it is opened again", zap.Duration("for", now.Sub(line.since)))
+				l.zap.Warn("the connection carries nothing; it is opened again")
 				l.sever(session)
 			}
 		case <-deleted:

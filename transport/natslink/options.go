@@ -24,7 +24,7 @@ func (c Common) serverOptions(name, domain string) *server.Options {
 }
 
 func (c Common) stream(name, prefix string) streamConfig {
-	return streamConfig{name: name, prefix: prefix, maxBytes: c.Quota, age: c.Age}
+	return streamConfig{name: name, dir: c.StoreDir, prefix: prefix, maxBytes: c.Quota, age: c.Age}
 }
 
 // monitorAddr returns the address of the server's monitoring, "" if there is none.
@@ -56,6 +56,13 @@ func (n *node) connected(id uint64) uint64 {
 func (n *node) sever(id uint64) {
 	// It fails only for one that is gone by now.
 	_ = n.current().DisconnectClientByID(id)
+}
+
+// examine ends a server that takes no messages any more because of its disk.
+func (n *node) examine() {
+	if health := n.current().Healthz(nil); health.Error != "" {
+		n.fail(health.Error)
+	}
 }
 
 // kick closes the connections of an account from outside.

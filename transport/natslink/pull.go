@@ -44,7 +44,7 @@ type puller struct {
 
 	interrupt chan struct{} // shared: holds one element when the open ask is of no use
 	recheck   chan struct{} // shared: holds one element when the copy was lost
-	heard     atomic.Int64  // shared: when an ask was answered last, in Unix nanoseconds
+	waits     atomic.Int64  // shared: since when it asks in vain, in Unix nanoseconds; 0 if it does not
 	dropped   atomic.Uint64 // shared: messages that were none
 	behind    atomic.Uint64 // shared: messages of the last answer that have not been stored
 }
@@ -69,8 +69,13 @@ func (p *puller) run(ctx context.Context) {
 	}
 }
 
-// answered returns when an ask was answered last.
-func (p *puller) answered() time.Time { return time.Unix(0, p.heard.Load()) }
+// waiting returns since when the puller asks in vain, now if it does not.
+func (p *puller) waiting(now time.Time) time.Time {
+	if since := p.waits.Load(); since != 0 {
+		return time.Unix(0, since)
+	}
+	return now
+}
 
 // pause waits after a failure, longer each time and for a random part of it, or until
 // the peer says something.
@@ -157,7 +162,11 @@ func (p *puller) step(ctx context.Context) error {
 	default:
 	}
 	asked := time.Now()
+	p.waits.CompareAndSwap(0, asked.UnixNano())
 	a, err := p.request(ctx)
+	if !errors.Is(err, errAway) {
+		p.waits.Store(0)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,7 +174,6 @@ func (p *puller) step(ctx context.Context) error {
 		p.peer.leaves(a.Hello)
 		return errAway
 	}
-	p.heard.Store(time.Now().UnixNano())
 	p.peer.says(a.Hello, time.Now())
 	if a.Upto.Epoch == p.have.Epoch && a.Upto.Seq < p.have.Seq {
 		p.zap.Warn("the peer's log was set back", zap.Uint64("had", p.have.Seq), zap.Uint64("has", a.Upto.Seq))
@@ -237,6 +245,9 @@ func (p *puller) store(ctx context.Context, a answer) error {
 	all := make([]pending, 0, len(a.rows))
 	end := p.copy.end()
 	p.behind.Store(uint64(len(a.rows)))
+	if err := room(p.copy.dir, a.size()); err != nil {
+		return fmt.Errorf("natslink: store in %s: %w", p.copy.name, err)
+	}
 	for _, r := range a.rows {
 		m, err := p.decode(r)
 		if err != nil {

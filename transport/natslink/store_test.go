@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -267,6 +268,15 @@ func TestPurgedStreamsAreBegunAnew(t *testing.T) {
 	require.Empty(t, after.Rows)
 	require.NoError(t, agent.Send(t.Context(), value("key", "second")))
 	await(t, hub, isValue("key", "second"))
+}
+
+func TestDiskIsNotFilledUp(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, room(dir, 1))
+	err := room(dir, math.MaxInt)
+	require.ErrorIs(t, err, transport.ErrFull)
+	require.ErrorContains(t, err, dir)
+	require.Error(t, room(filepath.Join(dir, "gone"), 1))
 }
 
 func TestFullServerIsTold(t *testing.T) {

@@ -23,6 +23,7 @@ const dedupe = 30 * time.Second
 // A streamConfig says what one stream is.
 type streamConfig struct {
 	name     string
+	dir      string        // of the store
 	prefix   string        // of its subjects
 	maxBytes int64         // beyond which it takes no more
 	age      time.Duration // after which it may forget a tombstone

@@ -1,0 +1,58 @@
+package natslink
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// benchmarkLinks returns the Links of a hub and of a leaf over mutual TLS on loopback.
+func benchmarkLinks(b *testing.B) (hub, agent transport.Link) {
+	p := newPKI(b)
+	h, _ := startHub(b, hubConfig(b, p))
+	hub, err := h.Link(b.Context(), "north")
+	require.NoError(b, err)
+	agent = dial(b, leafConfig(b, p, "north", addr(b, h)))
+	for _, l := range []transport.Link{hub, agent} {
+		await(b, l, func(d transport.Delivery) bool { return d.Event == transport.Up })
+	}
+	return hub, agent
+}
+
+// BenchmarkLatency measures the time from Send to Receive of one message of 2 KiB.
+func BenchmarkLatency(b *testing.B) {
+	hub, agent := benchmarkLinks(b)
+	text := strings.Repeat("x", 2<<10)
+	for name, ends := range map[string][2]transport.Link{"Up": {agent, hub}, "Down": {hub, agent}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, ends[0].Send(b.Context(), value("key", text)))
+				await(b, ends[1], isValue("key", text))
+			}
+		})
+	}
+}
+
+// BenchmarkThroughput measures messages of 2 KiB that one goroutine sends, of as many keys,
+// until the last is received.
+func BenchmarkThroughput(b *testing.B) {
+	hub, agent := benchmarkLinks(b)
+	text := strings.Repeat("x", 2<<10)
+	b.ResetTimer()
+	sent := make(chan error, 1)
+	go func() {
+		for i := range b.N {
+			if err := agent.Send(b.Context(), value(fmt.Sprintf("key-%d", i%1000), text)); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- agent.Send(b.Context(), value("last", text))
+	}()
+	await(b, hub, isValue("last", text))
+	require.NoError(b, <-sent)
+}
