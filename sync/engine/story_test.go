@@ -440,3 +440,32 @@ func TestForeignOnHub(t *testing.T) {
 		}
 	}
 }
+
+// While a copy is being made nobody says that there is none.
+func TestGoneWaitsForTheWrite(t *testing.T) {
+	w := fleet(t, durable, 1)
+	hub, spoke := w.node[0], w.node[1]
+	deliver := func() { // what the hub has to say, while the spoke's store is slow
+		for hub.turn() {
+		}
+		for len(w.half[0].move) > 0 {
+			w.half[0].carry(w.r)
+		}
+		for m, ok := w.half[0].next(w.r, false, true); ok; m, ok = w.half[0].next(w.r, false, true) {
+			spoke.step(m)
+		}
+	}
+	w.edit(1, "1")
+	hub.change(app(1), func(o *resource.Object) { objectEdit{o}.finalizer(true) })
+	deliver()
+	w.remove(hub, app(1), true)
+	deliver()
+	if r, ok := w.half[1].log[app(1)].Message.Body.(engine.Record); ok || len(spoke.work) != 1 {
+		t.Fatalf("with %v under way the agent said %v", spoke.work, r)
+	}
+	w.settle(8)
+	w.expect(t)
+	if _, there := spoke.store[app(1)]; there {
+		t.Fatal("the copy is still there")
+	}
+}
