@@ -1,7 +1,9 @@
 package command
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,26 +18,28 @@ const (
 )
 
 // quiet returns a log for a library that says the same at every attempt, and does not say
-// what to do: lines that differ in nothing but numbers are logged once in a while, and
-// those of advice with what it says.
+// what to do: lines of one agent that differ in nothing but numbers are logged once in a
+// while, and those of advice with what it says.
 func quiet(log *zap.Logger, advice map[string]string) *zap.Logger {
 	known := map[*regexp.Regexp]string{}
 	for pattern, what := range advice {
 		known[regexp.MustCompile(pattern)] = what
 	}
 	said := &said{last: map[string]time.Time{}}
-	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return quietCore{c, said, known} }))
+	return log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return quietCore{Core: c, said: said, advice: known} }))
 }
 
 type quietCore struct {
 	zapcore.Core
 	said   *said
 	advice map[*regexp.Regexp]string
+	fields []zapcore.Field // of every line
 }
 
 // With implements zapcore.Core.
 func (q quietCore) With(fields []zapcore.Field) zapcore.Core {
 	q.Core = q.Core.With(fields)
+	q.fields = slices.Concat(q.fields, fields)
 	return q
 }
 
@@ -49,7 +53,7 @@ func (q quietCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.Che
 
 // Write implements zapcore.Core.
 func (q quietCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	if !q.said.isNew(e.Time, e.Message) {
+	if !q.said.isNew(e.Time, gist(e.Message, slices.Concat(q.fields, fields))) {
 		return nil
 	}
 	for pattern, what := range q.advice {
@@ -60,18 +64,28 @@ func (q quietCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return q.Core.Write(e, fields)
 }
 
-// said is what has been logged, without the numbers in it, and when.
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+// gist returns what a line says, without the numbers in it but for those in the agent's name.
+func gist(message string, fields []zapcore.Field) string {
+	all := zapcore.NewMapObjectEncoder()
+	for _, f := range fields {
+		f.AddTo(all)
+	}
+	agent := all.Fields["agent"]
+	delete(all.Fields, "agent")
+	return fmt.Sprint(agent, " ", numbers.ReplaceAllString(fmt.Sprint(message, all.Fields), "0"))
+}
+
+// said is the gist of what has been logged, and when.
 type said struct {
 	mu   sync.Mutex
 	last map[string]time.Time
 }
 
-var numbers = regexp.MustCompile(`[0-9]+`)
-
-func (s *said) isNew(now time.Time, message string) bool {
+func (s *said) isNew(now time.Time, what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	what := numbers.ReplaceAllString(message, "0")
 	if last, ok := s.last[what]; ok && now.Sub(last) < quietFor {
 		return false
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -33,4 +34,20 @@ func TestQuietSaysOnceWhatRepeats(t *testing.T) {
 		}
 		require.Len(t, logged.All(), 3+2*quietEntries, "what is remembered is bounded, not what is said")
 	})
+}
+
+func TestQuietTellsAgentsAndReasonsApart(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	log := quiet(zap.New(core), nil)
+	for port := range 3 {
+		for _, agent := range []string{"edge-1", "edge-2"} {
+			for _, reason := range []string{"not registered", "blocked"} {
+				from := fmt.Sprint("127.0.0.1:", port)
+				log.Warn("refused", zap.String("agent", agent), zap.String("from", from), zap.Error(errors.New(reason)))
+			}
+			log.With(zap.String("agent", agent)).Warn("cannot follow", zap.Int("failures", port))
+		}
+	}
+	require.Equal(t, 4, logged.FilterMessage("refused").Len())
+	require.Equal(t, 2, logged.FilterMessage("cannot follow").Len())
 }
