@@ -27,15 +27,15 @@
 // JetStream API crosses the link.
 //
 // It is not done by JetStream's own durable sources, which lose messages. The response to
-// the consumer reset with which a source begins says what the consumer has delivered
-// (server/stream.go, trySetupSourceConsumer: si.sseq = Delivered.Stream). If there is
-// interest in the delivery subject while the reset is handled, as there is when a source
-// that was set up before its leaf connected probes for it, then the consumer delivers
-// between the reset and the response; the source, not yet subscribed, takes these for
-// received, skips them when they come again and acks them. The first messages of a leaf
-// are gone while the source shows no lag and no error. No setting closes it, a repair
-// would have to compare all rows, and the sources also turn JetStream off for the
-// whole server when the disk is full.
+// the consumer reset with which a source begins says what the consumer has delivered, and
+// the source takes that for received (nats-server 2.15.2, server/stream.go,
+// trySetupSourceConsumer: si.sseq = Delivered.Stream). If there is interest in the delivery
+// subject while the reset is handled, as there is when a source that was set up before its
+// leaf node connected probes for it, then the consumer delivers between the reset and the
+// response, to nobody; the source skips these when they come again, and acks them. They are
+// gone while it shows no lag and no error: for 4 of 30 leaf nodes that connected with 2,000
+// messages waiting, and now and then for the first messages of one among hundreds. No
+// setting closes it, and a repair would have to compare all rows.
 //
 // # Reading
 //

@@ -40,8 +40,9 @@ type Hub struct {
 
 	stores []jetstream.JetStream // set before ready
 
-	mu    sync.Mutex
-	links map[string]*link // that are open; nil while one is being opened or forgotten
+	mu     sync.Mutex
+	links  map[string]*link // that are open; nil while one is being opened or forgotten
+	closed bool             // Run is about to return
 }
 
 // hubStores is how many connections to the store the links share. The server serves each
@@ -129,6 +130,7 @@ func (h *Hub) Run(ctx context.Context) error {
 
 func (h *Hub) closeLinks() {
 	h.mu.Lock()
+	h.closed = true
 	var open []*link
 	for _, l := range h.links {
 		if l != nil {
@@ -199,10 +201,21 @@ func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
 		h.release(agent)
 		return nil, cause(ctx, err)
 	}
+	if !h.keep(agent, l) {
+		return nil, errors.Join(transport.ErrClosed, l.Close())
+	}
+	return l, nil
+}
+
+// keep notes that l is open, unless Run is about to return.
+func (h *Hub) keep(agent string, l *link) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
 	h.links[agent] = l
-	return l, nil
+	return true
 }
 
 // claim makes sure that nothing else is done with the Link to an agent until release.
