@@ -19,7 +19,7 @@ const (
 )
 
 // readPatience is how long the server, in the same process, may take for a batch.
-const readPatience = 30 * time.Second
+const readPatience = 10 * time.Second
 
 // A batch is a part of a stream.
 type batch struct {
@@ -36,11 +36,12 @@ var errNoStream = errors.New("stream is gone")
 // that must be made, that may vanish, and that takes 10 ms to stop.
 func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
 	nc := s.js.Conn()
-	inbox, err := nc.SubscribeSync(nc.NewInbox())
+	answers := make(chan *nats.Msg, batchRows+1)
+	inbox, err := nc.ChanSubscribe(nc.NewInbox(), answers)
 	if err != nil {
 		return batch{}, fmt.Errorf("natslink: read %s: %w", s.name, err)
 	}
-	b, err := s.readInto(ctx, inbox, seq)
+	b, err := s.request(ctx, seq, inbox.Subject, answers)
 	// The connection may be gone, and with it the subscription.
 	if e := inbox.Unsubscribe(); err == nil && e != nil {
 		err = e
@@ -51,43 +52,46 @@ func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
 	return b, nil
 }
 
-func (s *stream) readInto(ctx context.Context, inbox *nats.Subscription, seq uint64) (batch, error) {
+func (s *stream) request(ctx context.Context, seq uint64, reply string, answers <-chan *nats.Msg) (batch, error) {
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
 	request, err := json.Marshal(map[string]any{"seq": max(seq, 1), "batch": batchRows, "max_bytes": batchBytes})
 	if err != nil {
 		return batch{}, err
 	}
-	if err := s.js.Conn().PublishRequest("$JS.API.DIRECT.GET."+s.name, inbox.Subject, request); err != nil {
+	if err := s.js.Conn().PublishRequest("$JS.API.DIRECT.GET."+s.name, reply, request); err != nil {
 		return batch{}, err
 	}
 	var b batch
 	for {
-		m, err := inbox.NextMsgWithContext(ctx)
-		if errors.Is(err, nats.ErrNoResponders) {
-			return batch{}, errNoStream
-		}
-		if err != nil {
-			return batch{}, err
-		}
-		switch status := m.Header.Get("Status"); status {
-		case "":
-			r, err := s.row(m)
-			if err != nil {
-				return batch{}, err
+		select {
+		case m := <-answers:
+			if end, err := s.take(&b, m); end || err != nil {
+				return b, err
 			}
-			b.rows = append(b.rows, r)
-		case "204": // the end
-			pending := m.Header.Get("Nats-Num-Pending")
-			b.more = pending != "" && pending != "0"
-			return b, nil
-		case "404": // nothing from there on
-			return b, nil
-		case "503":
-			return batch{}, errNoStream
-		default:
-			return batch{}, fmt.Errorf("server says %s %s", status, m.Header.Get("Description"))
+		case <-ctx.Done():
+			return batch{}, context.Cause(ctx)
 		}
+	}
+}
+
+// take adds what m brings to b, and reports whether it is the end of it.
+func (s *stream) take(b *batch, m *nats.Msg) (end bool, err error) {
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		r, err := s.row(m)
+		b.rows = append(b.rows, r)
+		return false, err
+	case "204": // the end
+		pending := m.Header.Get("Nats-Num-Pending")
+		b.more = pending != "" && pending != "0"
+		return true, nil
+	case "404": // nothing from there on
+		return true, nil
+	case "503":
+		return true, errNoStream
+	default:
+		return true, fmt.Errorf("server says %s %s", status, m.Header.Get("Description"))
 	}
 }
 
