@@ -3,11 +3,13 @@ package natslink
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -16,7 +18,10 @@ import (
 // newer program has written.
 const layout = 1
 
-const layoutFile = "VERSION"
+const (
+	layoutFile = "VERSION"
+	lockFile   = "LOCK"
+)
 
 // prepareDir makes sure that dir can be written to and is of a layout that is
 // understood. If not it returns ErrStore, and has changed nothing.
@@ -56,6 +61,26 @@ func probe(dir string) error {
 		return fmt.Errorf("natslink: store directory %s: %w: %w", dir, transport.ErrStore, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// lockDir makes dir this process's own until the file that it returns is closed, or the
+// process ends, however it does. Two servers on one store would destroy it.
+func lockDir(dir string) (io.Closer, error) {
+	fail := func(err error) (io.Closer, error) {
+		return nil, fmt.Errorf("natslink: store directory %s: %w: %w", dir, transport.ErrStore, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fail(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close() // nothing was written to it
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = errors.New("another process uses it")
+		}
+		return fail(err)
+	}
+	return f, nil
 }
 
 // reserve is what is left free on the disk. The server takes no more messages, not even

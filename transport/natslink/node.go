@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -39,6 +40,7 @@ type node struct {
 
 	mu     sync.Mutex
 	server *server.Server
+	lock   io.Closer         // of the store directory, while the server runs
 	users  map[string]string // account by user
 }
 
@@ -69,13 +71,17 @@ func newNode(o *server.Options, account string, log *zap.Logger) *node {
 func (n *node) start(authenticate func(server.ClientAuthentication) *server.User) error {
 	o := n.options.Clone()
 	o.CustomClientAuthentication = doorman{n, authenticate}
+	lock, err := lockDir(o.StoreDir)
+	if err != nil {
+		return err
+	}
 	s, err := server.NewServer(o)
 	if err != nil {
-		return fmt.Errorf("natslink: make server: %w", err)
+		return errors.Join(fmt.Errorf("natslink: make server: %w", err), lock.Close())
 	}
 	s.SetLoggerV2(serverLogger{n.log, n.fail}, false, false, false)
 	n.mu.Lock()
-	n.server = s
+	n.server, n.lock = s, lock
 	n.mu.Unlock()
 	s.Start()
 	if err := n.ready(s); err != nil {
@@ -130,6 +136,15 @@ func (n *node) stop() {
 	case <-ctx.Done():
 		n.log.Warn("NATS server does not stop in time")
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lock == nil {
+		return
+	}
+	if err := n.lock.Close(); err != nil {
+		n.log.Warn("lock of the store directory is not given up", zap.Error(err))
+	}
+	n.lock = nil
 }
 
 func (n *node) current() *server.Server {

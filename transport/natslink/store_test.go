@@ -288,3 +288,23 @@ func TestFullServerIsTold(t *testing.T) {
 	require.NotErrorIs(t, storeError(other), transport.ErrFull)
 	require.True(t, errors.Is(storeError(other), other))
 }
+
+// TestStoreIsOneProcessOnly: a second server on one store would destroy it.
+func TestStoreIsOneProcessOnly(t *testing.T) {
+	p := newPKI(t)
+	h, _ := startHub(t, hubConfig(t, p))
+	c := leafConfig(t, p, "north", addr(t, h))
+	first, err := NewLeaf(c)
+	require.NoError(t, err)
+	agent, err := first.Dial(t.Context())
+	require.NoError(t, err)
+	second, err := NewLeaf(c)
+	require.NoError(t, err)
+	_, err = second.Dial(t.Context())
+	require.ErrorIs(t, err, transport.ErrStore)
+	require.ErrorContains(t, err, "another process uses it")
+	require.NoError(t, agent.Close())
+	agent, err = second.Dial(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
+}
