@@ -118,7 +118,7 @@ func cause(err error) string {
 func Choice[T any](c *cli.Context, flag string, choices map[string]T) (T, error) {
 	v, ok := choices[c.String(flag)]
 	if !ok {
-		names := slices.Sorted(maps.Keys(choices))
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(choices)), func(name string) bool { return name == "" })
 		return v, &UsageError{Where: "--" + flag, What: fmt.Sprintf("%q is none of its values", c.String(flag)), Advice: "choose one of " + strings.Join(names, ", ")}
 	}
 	return v, nil
