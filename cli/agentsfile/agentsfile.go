@@ -124,6 +124,9 @@ func parse(path string, text []byte) ([]backend.Agent, error) {
 	if err := yaml.UnmarshalStrict(text, &f); err != nil {
 		return nil, fmt.Errorf("agentsfile: read %s: %w", path, err)
 	}
+	if f.Agents == nil { // as while it is being written: no word that there are none
+		return nil, fmt.Errorf("agentsfile: read %s: there is no list of agents; write \"agents: []\" if there are none", path)
+	}
 	agents := make([]backend.Agent, 0, len(f.Agents))
 	for _, e := range f.Agents {
 		if err := identity.CheckName(e.Name); err != nil {

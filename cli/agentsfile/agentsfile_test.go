@@ -37,11 +37,12 @@ func TestAddAndRead(t *testing.T) {
 
 func TestUnreadable(t *testing.T) {
 	for text, want := range map[string]string{
-		"agents: 7":                                  "cannot unmarshal number",
-		"agent: []":                                  `unknown field "agent"`,
-		"agents: [{name: a, mode: manged}]":          `mode "manged" of agent a is neither managed nor autonomous`,
-		"agents: [{name: a}]":                        `mode "" of agent a is neither`,
-		"agents: [{name: A, mode: managed}]":         "not a DNS-1123 label",
+		"":                                   "there is no list of agents",
+		"agents: 7":                          "cannot unmarshal number",
+		"agent: []":                          `unknown field "agent"`,
+		"agents: [{name: a, mode: manged}]":  `mode "manged" of agent a is neither managed nor autonomous`,
+		"agents: [{name: a}]":                `mode "" of agent a is neither`,
+		"agents: [{name: A, mode: managed}]": "not a DNS-1123 label",
 		"agents: [{name: a, mode: managed, x: 1}]":   `unknown field "x"`,
 		"agents: [&a {name: a, mode: managed}, *a ]": "agent a is there twice",
 	} {
@@ -56,7 +57,7 @@ func TestUnreadable(t *testing.T) {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "agents.yaml")
-		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.WriteFile(path, []byte("agents: []"), 0o600))
 		core, logged := observer.New(zapcore.ErrorLevel)
 		sets := make(chan []backend.Agent, 1)
 		ctx, stop := context.WithCancel(t.Context())

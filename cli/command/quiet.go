@@ -64,7 +64,9 @@ func (q quietCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return q.Core.Write(e, fields)
 }
 
-var numbers = regexp.MustCompile(`[0-9]+`)
+// numbers are what makes equal lines differ: numbers, and what a peer tried that it may not,
+// which it can choose as it likes.
+var numbers = regexp.MustCompile(`[0-9]+|Violation .*`)
 
 // gist returns what a line says, without the numbers in it but for those in the agent's name.
 func gist(message string, fields []zapcore.Field) string {

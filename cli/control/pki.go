@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -118,6 +119,11 @@ func issuePrincipal(c *cli.Context) error {
 	hosts := append(c.StringSlice("dns"), c.StringSlice("ip")...)
 	if len(hosts) == 0 {
 		return &shell.UsageError{Where: "--dns, --ip", What: "neither is given", Advice: "say by which names or addresses agents reach the principal"}
+	}
+	for _, ip := range c.StringSlice("ip") {
+		if net.ParseIP(ip) == nil {
+			return &shell.UsageError{Where: "--ip", What: fmt.Sprintf("%q is no address", ip), Advice: "give names by --dns"}
+		}
 	}
 	return issue(c, item{principal: true}, func(ca *pki.CA) (pki.Pair, error) {
 		return ca.IssueServer("argocd-agent principal", hosts, o)

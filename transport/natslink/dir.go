@@ -35,8 +35,8 @@ func prepareDir(dir string) error {
 	file := filepath.Join(dir, layoutFile)
 	text, err := os.ReadFile(file)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := os.WriteFile(file, []byte(strconv.Itoa(layout)+"\n"), 0o600); err != nil {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(text) == 0:
+		if err := writeLayout(file); err != nil {
 			return fail(err)
 		}
 		return nil
@@ -51,6 +51,20 @@ func prepareDir(dir string) error {
 		return fail(fmt.Errorf("it has layout %d, and this program knows up to %d", found, layout))
 	}
 	return probe(dir)
+}
+
+// writeLayout writes the file whole or not at all, also on a full disk. An empty one was
+// left by a program that did not.
+func writeLayout(file string) error {
+	part := file + ".part"
+	err := os.WriteFile(part, []byte(strconv.Itoa(layout)+"\n"), 0o600)
+	if err == nil {
+		err = os.Rename(part, file)
+	}
+	if err != nil {
+		_ = os.Remove(part) // what matters is why it was not written
+	}
+	return err
 }
 
 // probe makes sure that files can be made in dir, which would fail later otherwise, and

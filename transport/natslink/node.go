@@ -23,6 +23,10 @@ const storeUser = "store"
 // stopPatience is how long a server may take to stop. What was acked is on disk anyway.
 const stopPatience = 10 * time.Second
 
+// maxSubs bounds what one connection may subscribe to: ours need fewer than ten subjects,
+// and a peer must not fill our memory with made-up ones.
+const maxSubs = 100
+
 // Bounds of connecting within the process, for machines that start a whole fleet.
 const (
 	connectPatience = 30 * time.Second
@@ -54,6 +58,7 @@ func newNode(o *server.Options, account string, log *zap.Logger) *node {
 	o.MaxPayload = maxPayload
 	o.MaxControlLine = 16 << 10 // keys of 1 KiB, escaped
 	o.MaxPingsOut = 2
+	o.MaxSubs = maxSubs
 	o.WriteDeadline = connectPatience // a goroutine of a busy process may be that late
 	o.AuthTimeout = connectPatience.Seconds()
 	o.LeafNode.AuthTimeout = connectPatience.Seconds()

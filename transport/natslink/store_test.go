@@ -308,3 +308,18 @@ func TestStoreIsOneProcessOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, agent.Close())
 }
+
+// TestHalfWrittenLayout: a disk that was full when the directory was first used does not
+// spoil it.
+func TestHalfWrittenLayout(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, layoutFile)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, prepareDir(dir))
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "1\n", string(text))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}
