@@ -23,9 +23,10 @@ const storeUser = "store"
 // stopPatience is how long a server may take to stop. What was acked is on disk anyway.
 const stopPatience = 10 * time.Second
 
-// maxSubs bounds what one connection may subscribe to: ours need fewer than ten subjects,
-// and a peer must not fill our memory with made-up ones.
-const maxSubs = 100
+// maxSubs bounds what one connection may subscribe to: a peer must not fill our memory with
+// made-up subjects. It needs fewer than ten, but the hub's connections to the store, which
+// the server does not treat differently, need two for each agent, and one for each read.
+const maxSubs = 10_000
 
 // Bounds of connecting within the process, for machines that start a whole fleet.
 const (

@@ -185,3 +185,24 @@ func TestServerThatFailsEndsTheHub(t *testing.T) {
 	require.ErrorContains(t, <-ended, "cannot go on")
 	require.ErrorIs(t, l.Send(t.Context(), value("key", "text")), transport.ErrClosed)
 }
+
+// TestLinksShareTheStore: what many Links subscribe to on the connections that they share
+// is not too much for the server.
+func TestLinksShareTheStore(t *testing.T) {
+	const links = 450
+	c := hubConfig(t, newPKI(t))
+	log, lines := refusals()
+	c.Logger = log
+	h, _ := startHub(t, c)
+	for i := range links {
+		l, err := h.Link(t.Context(), fmt.Sprintf("agent-%d", i))
+		require.NoError(t, err)
+		require.NoError(t, l.Send(t.Context(), value("key", "text")))
+	}
+	l := h.links["agent-0"]
+	require.NoError(t, h.store("agent-0").DeleteStream(t.Context(), l.log.name))
+	awaitEvent(t, l, transport.LogLost)
+	for len(lines) > 0 {
+		require.NotContains(t, <-lines, "maximum subscriptions")
+	}
+}
