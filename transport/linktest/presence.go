@@ -70,9 +70,3 @@ func (e *end) ups() (n int) {
 	e.Look(func(s *Seen) { n = s.Ups })
 	return n
 }
-
-// awaitUps waits until the peer has come up n times or more, and is up.
-func (e *end) awaitUps(n int) {
-	e.w.Helper()
-	e.await("up", func(s *Seen) bool { return s.Ups >= n && s.Peer != nil })
-}
