@@ -32,25 +32,29 @@ func presenceOfNextProcess(w *world) {
 	h, a := w.pair("alpha")
 	known := map[string]bool{h.process(): true, a.process(): true}
 	for range 3 {
+		before := h.process()
 		a = w.restartAgent(a)
-		h.awaitNextProcess(known)
-		a.awaitUp()
+		h.awaitNextProcess(known, before)
+		before = a.process()
 		h = w.restartHub(h)
-		a.awaitNextProcess(known)
+		a.awaitNextProcess(known, before)
 	}
 }
 
-// awaitNextProcess waits until the peer is a process that is not known, and makes it known.
-// The one before may be seen to come and go meanwhile, on a busy machine.
-func (e *end) awaitNextProcess(known map[string]bool) {
+// awaitNextProcess waits until the peer is another process than the one before, and demands
+// that it is none that was known, and makes it known. The one before may be seen to go and
+// come once more meanwhile, on a busy machine.
+func (e *end) awaitNextProcess(known map[string]bool, before string) {
 	e.w.Helper()
+	var next string
 	e.await("next process", func(s *Seen) bool {
-		next := s.Peer != nil && !known[s.Peer.Process]
-		if next {
-			known[s.Peer.Process] = true
+		if s.Peer != nil {
+			next = s.Peer.Process
 		}
-		return next
+		return s.Peer != nil && next != before
 	})
+	require.NotContains(e.w, known, next)
+	known[next] = true
 }
 
 // process waits until the peer is up, and returns its process.
