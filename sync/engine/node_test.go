@@ -52,6 +52,8 @@ func (n *node) step(ev engine.Event) {
 		delete(n.failed, ev.Key)
 	case engine.Received:
 		delete(n.failed, ev.Message.Key)
+	case engine.Retry:
+		delete(n.failed, ev.Key)
 	}
 	acts := n.eng.Step(n.w.now, ev)
 	if *steps {
@@ -84,7 +86,7 @@ func (n *node) step(ev engine.Event) {
 		} else if !engine.Reserved(ev.Message.Key) {
 			n.allowed++
 		}
-	case engine.Wrote, engine.Unsent:
+	case engine.Wrote, engine.Unsent, engine.Retry:
 		n.allowed++
 	}
 }
