@@ -128,6 +128,11 @@ func TestRetry(t *testing.T) {
 	if f := w.node[1].eng.Faults(app(1)); w.node[1].writes != 1 || len(f) != 1 || f[0].Cause != engine.Rejected {
 		t.Errorf("%d writes, then %v", w.node[1].writes, f)
 	}
+	for _, n := range w.node {
+		if st := n.eng.Status(); st.Faults != 1 || n == w.node[0] && st.FaultsSet == 0 {
+			t.Errorf("%v says of itself %+v", n.side, st)
+		}
+	}
 	w.expect(t)
 }
 
@@ -157,6 +162,9 @@ func TestPending(t *testing.T) {
 	w.settle(2)
 	if !strings.Contains(pending(2), "operation waits") {
 		t.Errorf("it says %q", pending(2))
+	}
+	if st := hub.eng.Status(); st.Pending != 2 || st.PendingSet != 2 {
+		t.Errorf("it says of itself %+v", st)
 	}
 	hub.step(engine.Presence{Peer: true})
 	w.settle(1)
