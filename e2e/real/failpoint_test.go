@@ -26,21 +26,31 @@ var (
 	failpointRuns = flag.Int("failpoint-runs", 1, "how often the failpoints are run, each time with the next seed")
 )
 
-// A failure is one program that dies at one point.
+// A failure is one program that dies the n-th time that it comes to a point.
 type failure struct {
 	agent bool // else it is the principal
 	point failpoint.Point
+	n     int
+}
+
+// String returns program@point:n.
+func (f failure) String() string {
+	program := "principal"
+	if f.agent {
+		program = "agent"
+	}
+	return fmt.Sprintf("%s@%s:%d", program, f.point, f.n)
 }
 
 // failures are all points that a program can reach in managed mode: a principal neither
 // creates nor removes Applications.
 func failures() (out []failure) {
 	for _, p := range failpoint.Points() {
-		out = append(out, failure{true, p})
+		out = append(out, failure{agent: true, point: p})
 		switch p {
 		case failpoint.BeforeCreate, failpoint.AfterCreate, failpoint.BeforeRemove, failpoint.AfterRemove:
 		default:
-			out = append(out, failure{false, p})
+			out = append(out, failure{point: p})
 		}
 	}
 	return out
@@ -75,8 +85,12 @@ func (m *mix) run(t *testing.T, w *world, seed uint64) {
 	all := failures()
 	require.GreaterOrEqual(t, len(all), 24)
 	m.rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for i := range all {
+		all[i].n = 1 + m.rnd.IntN(all[i].most())
+	}
+	t.Logf("seed %d: %v", seed, all)
 	for i, f := range all {
-		m.die(t, w, f, 1+m.rnd.IntN(f.most()))
+		m.die(t, w, f)
 		if i%4 == 3 {
 			within(t, patience, w.inStep)
 		}
@@ -100,31 +114,30 @@ func (f failure) most() int {
 // pace is the time between two changes.
 const pace = 100 * time.Millisecond
 
-// die has a program die at the n-th time that it reaches a point, and starts it again.
-func (m *mix) die(t *testing.T, w *world, f failure, n int) {
+// die has a program die, and starts it again.
+func (m *mix) die(t *testing.T, w *world, f failure) {
 	t.Helper()
 	p := w.principal
 	if f.agent {
 		p = m.agent.program
 	}
-	at := fmt.Sprintf("%s:%d", f.point, n)
 	p.Kill()
-	mortal := w.mortal(p, at)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	mortal := w.mortal(p, fmt.Sprintf("%s:%d", f.point, f.n))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_ = mortal.Start(ctx) // an error is that it has died before it was ready
-	for mortal.Running() {
-		require.NoError(t, ctx.Err(), "%s has not come to %s", p.Name(), at)
+	for mortal.Running() && ctx.Err() == nil {
 		m.change(t)
 		wait, stop := context.WithTimeout(ctx, pace)
 		_ = mortal.Wait(wait)
 		stop()
 	}
+	require.NoError(t, ctx.Err(), "%s has not happened", f)
 	err := mortal.Wait(ctx)
 	var exit *exec.ExitError
-	require.True(t, errors.As(err, &exit), "%s at %s: %v", p.Name(), at, err)
+	require.True(t, errors.As(err, &exit), "%s: %v", f, err)
 	status, ok := exit.Sys().(syscall.WaitStatus)
-	require.True(t, ok && status.Signaled() && status.Signal() == syscall.SIGKILL, "%s at %s: %v", p.Name(), at, err)
+	require.True(t, ok && status.Signaled() && status.Signal() == syscall.SIGKILL, "%s: %v", f, err)
 	m.change(t)
 	require.NoError(t, p.Start(t.Context()))
 }
