@@ -34,6 +34,13 @@ func stories() []story {
 		{"TestScenario15_ALeafRestartedWhileApart", leafRestarted},
 		{"TenThousandEditsWhileAnAgentIsAway", tenThousand},
 		{"StrangersAndUnreachableClusters", refusals},
+		{"KilledAndWiped", killedAndWiped},
+		{"DeletedWhileThePrincipalIsDown", deletedWithoutPrincipal},
+		{"TestScenario13_DeletedWhileTheAgentLosesItsMemory", deletedAndForgotten},
+		{"TestScenario20_AgentsBeforeTheHubIsKnown", halfSynced},
+		{"TestScenario24_AForcedDeletionWithoutItsAgent", forced},
+		{"TestScenario30_TheHubIsAway", hubAway},
+		{"KilledAtFailpoints", failpoints},
 	}
 }
 
