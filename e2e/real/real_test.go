@@ -33,6 +33,11 @@ func stories() []story {
 		{"TestScenario01_StatusesOfATimeApart", statusesApart},
 		{"TestScenario15_ALeafRestartedWhileApart", leafRestarted},
 		{"TenThousandEditsWhileAnAgentIsAway", tenThousand},
+		{"DisasterEtcdRestored", restored},
+		{"DisasterEmptied", emptied},
+		{"DisasterReapplied", reapplied},
+		{"DisasterIdentityLost", identityLost},
+		{"DisasterNamespaceDeleted", namespaceDeleted},
 		{"StrangersAndUnreachableClusters", refusals},
 	}
 }
