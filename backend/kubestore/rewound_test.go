@@ -52,6 +52,7 @@ func TestARestoredClusterIsNoticed(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		require.Fail(t, "nobody has noticed")
 	}
+	require.Empty(t, shown, "nothing that is no change")
 	listed, stop := context.WithCancel(t.Context())
 	var now []resource.Object
 	err := s.Watch(listed, backend.Scope{Namespace: ns}, func(e backend.Event) error {

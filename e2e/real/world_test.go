@@ -42,6 +42,8 @@ type world struct {
 	stores     stores
 	rights     map[string]rights // by cluster
 	fleet      bool              // edge-2 has the Applications of the fleet
+	repos      map[string]*stack.GitRepo
+	revoked    map[string][]span // of the audit logs, by cluster: what is refused there is meant to be
 }
 
 // An agent is one agent, and the place of its Applications on either side.
@@ -62,11 +64,12 @@ var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2"}
 func newWorld(t *testing.T) *world {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
 	s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{
-		{Name: "hub", CRDs: true},
+		{Name: "hub", CRDs: true, Controllers: true, Etcd: true}, // one of them empties namespaces
 		{Name: "spoke-1", ArgoCD: true},
 		{Name: "spoke-2", CRDs: true, Controllers: true}, // of which one ends foreground deletions
 	}})
 	w := &world{stack: s, hub: s.Cluster("hub"), dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
+	w.repos, w.revoked = map[string]*stack.GitRepo{}, map[string][]span{}
 	require.NoError(t, os.MkdirAll(w.tmp(), 0o755))
 	t.Cleanup(func() {
 		for _, a := range w.agents {
