@@ -67,6 +67,11 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	letters, err := openLedger(c)
+	if err != nil {
+		return err
+	}
+	defer letters.Close() // what it was given is on disk
 	run, err := agent.New(agent.Config{
 		Name:      name,
 		Namespace: c.String("namespace"),
@@ -74,6 +79,7 @@ func runAgent(c *cli.Context) error {
 		Store:     cluster.store,
 		Rules:     rules,
 		Tick:      p.tick,
+		Letters:   letters.Book("principal"),
 		Log:       log,
 	})
 	if err != nil {
