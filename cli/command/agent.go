@@ -70,6 +70,11 @@ func runAgent(c *cli.Context) error {
 	if dialer, cluster.store, err = agentFailpoints(dialer, cluster.store); err != nil {
 		return err
 	}
+	letters, err := openLedger(c)
+	if err != nil {
+		return err
+	}
+	defer letters.Close() // what it was given is on disk
 	run, err := agent.New(agent.Config{
 		Name:      name,
 		Namespace: c.String("namespace"),
@@ -77,6 +82,7 @@ func runAgent(c *cli.Context) error {
 		Store:     cluster.store,
 		Rules:     rules,
 		Tick:      p.tick,
+		Letters:   letters.Book("principal"),
 		Log:       log,
 	})
 	if err != nil {
