@@ -79,6 +79,9 @@ func (s *Session) end(err error) {
 func (s *Session) Next(b []byte, now time.Time) []byte {
 	s.mux.mu.Lock()
 	defer s.mux.mu.Unlock()
+	if s.ended {
+		return b
+	}
 	b = slices.Grow(b, s.size())
 	end := len(b) + MaxPacket
 	if s.taken-s.told >= takenEvery {
