@@ -97,7 +97,7 @@ func (m *mix) run(t *testing.T, w *world, seed uint64) {
 	}
 	m.settle(t, w)
 	t.Logf("seed %d: died at %d points among %d changes, of which %d were operations, in %.1f s",
-		seed, len(all), m.made, m.operations, time.Since(start).Seconds())
+		seed, len(all), m.made, m.syncs.asked, time.Since(start).Seconds())
 }
 
 // most is how far the time at which a point is deadly may lie from the start of a program:

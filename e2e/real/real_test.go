@@ -35,7 +35,6 @@ func stories() []story {
 		{"TenThousandEditsWhileAnAgentIsAway", tenThousand},
 		{"StrangersAndUnreachableClusters", refusals},
 		{"KilledAndWiped", killedAndWiped},
-		{"DeletedWhileThePrincipalIsDown", deletedWithoutPrincipal},
 		{"TestScenario13_DeletedWhileTheAgentLosesItsMemory", deletedAndForgotten},
 		{"TestScenario20_AgentsBeforeTheHubIsKnown", halfSynced},
 		{"TestScenario24_AForcedDeletionWithoutItsAgent", forced},
