@@ -135,7 +135,7 @@ func (m *mix) status(t *testing.T) {
 // settle expects that all has come to what it should be, and to rest.
 func (m *mix) settle(t *testing.T, w *world) {
 	t.Helper()
-	within(t, patience, all(w.inStep, m.syncs.once, m.left))
+	within(t, time.Minute, all(w.inStep, m.syncs.once, m.left))
 	w.silent(t, 0)
 	w.unharmed(t, m.before, m.gone)
 	require.NoError(t, m.syncs.once(t.Context()))

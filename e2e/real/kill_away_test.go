@@ -37,7 +37,7 @@ func forced(t *testing.T, w *world) {
 	require.NoError(t, a.hub.gone("forced")(t.Context()))
 
 	require.NoError(t, a.Start(t.Context()))
-	within(t, patience, a.spoke.gone("forced"))
+	within(t, time.Minute, a.spoke.gone("forced"))
 	w.silent(t, 0)
 	w.unharmed(t, before, order{"forced": false})
 }
@@ -81,12 +81,12 @@ func hubAway(t *testing.T, w *world) {
 	require.NoError(t, waits(t.Context()), "the hub waits, and nothing happens on the spoke")
 
 	require.NoError(t, w.principal.Start(t.Context()))
-	within(t, patience, func(ctx context.Context) error { // the hub lets go last
+	within(t, time.Minute, func(ctx context.Context) error { // the hub lets go last
 		hub, spoke := l.one.hub.gone(l.app("cascaded"))(ctx), all(l.one.spoke.gone(l.app("cascaded")), undeployed(l.one.spoke.Cluster, l.app("cascaded")))(ctx)
 		require.False(t, hub == nil && spoke != nil, "the hub has let go before the spoke is done: %v", spoke)
 		return hub
 	})
-	within(t, patience, all(l.ended, l.one.spoke.gone(noCascade), deployed(l.one.spoke.Cluster, noCascade), w.inStep))
+	within(t, time.Minute, all(l.ended, l.one.spoke.gone(noCascade), deployed(l.one.spoke.Cluster, noCascade), w.inStep))
 	l.unharmed(t, w)
 }
 

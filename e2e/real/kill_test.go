@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,13 +46,13 @@ func killedAndWiped(t *testing.T, w *world) {
 			l := newLife(t, w, c.name)
 			fates := map[*program]fate{w.principal: c.principal, l.one.program: c.agent, l.two.program: c.agent}
 			l.change(t)
-			w.befall(t, fates, func(p *program) { p.Kill() }, killed, wiped)
+			befall(fates, func(p *program) { p.Kill() }, killed, wiped)
 			l.change(t)
 			l.order(t)
-			w.befall(t, fates, func(p *program) { w.wipe(t, p) }, wiped)
-			w.befall(t, fates, func(p *program) { require.NoError(t, p.Start(t.Context())) }, killed, wiped)
+			befall(fates, func(p *program) { w.wipe(t, p) }, wiped)
+			befall(fates, func(p *program) { require.NoError(t, p.Start(t.Context())) }, killed, wiped)
 			l.change(t)
-			took := within(t, patience, all(l.ended, w.inStep))
+			took := within(t, time.Minute, all(l.ended, w.inStep))
 			w.silent(t, 0)
 			l.unharmed(t, w)
 			t.Logf("all is as ordered %.1f s after the start; played in %.1f s", took.Seconds(), time.Since(start).Seconds())
@@ -60,13 +61,10 @@ func killedAndWiped(t *testing.T, w *world) {
 }
 
 // befall does something to each program that has one of some fates.
-func (w *world) befall(t *testing.T, fates map[*program]fate, do func(*program), which ...fate) {
-	t.Helper()
+func befall(fates map[*program]fate, do func(*program), which ...fate) {
 	for p, f := range fates {
-		for _, one := range which {
-			if f == one {
-				do(p)
-			}
+		if slices.Contains(which, f) {
+			do(p)
 		}
 	}
 }
@@ -101,7 +99,7 @@ func deletedAndForgotten(t *testing.T, w *world) {
 	require.NoError(t, w.principal.Start(t.Context()))
 	w.wipe(t, a.program)
 	require.NoError(t, a.Start(t.Context()))
-	took := within(t, patience, all(a.spoke.gone("forgotten-seen"), a.spoke.gone("forgotten-unseen")))
+	took := within(t, time.Minute, all(a.spoke.gone("forgotten-seen"), a.spoke.gone("forgotten-unseen")))
 	t.Logf("gone %.1f s after the start of the agent", took.Seconds())
 	w.silent(t, 0)
 	w.unharmed(t, before, order{"forgotten-seen": false, "forgotten-unseen": false})
@@ -142,7 +140,7 @@ func halfSynced(t *testing.T, w *world) {
 
 	w.api.Set(netfault.Healthy)
 	require.NoError(t, <-started)
-	within(t, patience, all(l.ended, w.inStep))
+	within(t, time.Minute, all(l.ended, w.inStep))
 	l.unharmed(t, w)
 }
 
