@@ -41,7 +41,6 @@ func stories() []story {
 		{"DisasterNamespaceDeleted", namespaceDeleted},
 		{"StrangersAndUnreachableClusters", refusals},
 		{"KilledAndWiped", killedAndWiped},
-		{"DeletedWhileThePrincipalIsDown", deletedWithoutPrincipal},
 		{"TestScenario13_DeletedWhileTheAgentLosesItsMemory", deletedAndForgotten},
 		{"TestScenario20_AgentsBeforeTheHubIsKnown", halfSynced},
 		{"TestScenario24_AForcedDeletionWithoutItsAgent", forced},
