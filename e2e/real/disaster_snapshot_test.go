@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 )
@@ -57,10 +61,9 @@ func (e *estate) goBack(t *testing.T, restore func()) {
 	))
 	t.Logf("what the hub has is on the spokes, and what it has not is held, %.1f s later", took.Seconds())
 	require.NoError(t, e.intact(t.Context()))
-	one, two = e.one.mark(t), e.two.mark(t)
+	one = e.one.mark(t)
 	e.one.stop(t)
-	e.principal.stop(t)
-	require.NoError(t, e.principal.Start(t.Context()))
+	e.stopPrincipal(t)()
 	require.NoError(t, e.one.Start(t.Context()))
 	within(t, patience, one.held(1)) // as it is told once by each process
 	require.NoError(t, e.intact(t.Context()))
@@ -78,11 +81,76 @@ func (e *estate) goBack(t *testing.T, restore func()) {
 	within(t, patience, all(e.one.spoke.gone("since"), e.two.spoke.gone("since-1"), e.two.spoke.gone("since-2"), e.inStep))
 }
 
+// rebuilt: the hub's etcd is lost under a principal that runs. Then somebody makes the
+// control plane again, with the certificates and agents that it had but without an
+// Application, and it is another hub that has nothing: all copies are held. At last a
+// snapshot of the old one is found.
+func rebuilt(t *testing.T, w *world) {
+	e := w.estate(t)
+	old, snapshot := w.identity(t), filepath.Join(w.dir, "hub.backup")
+	require.NoError(t, w.hub.Snapshot(t.Context(), snapshot))
+	kept := w.secrets(t, argocd)
+	here, there := e.one.mark(t), e.two.mark(t)
+	w.restoreHub(t, "")
+	e.stays(t, 5*time.Second)
+
+	w.principal.stop(t)
+	require.NoError(t, w.hub.InstallArgoCDCRDs(t.Context()))
+	for _, name := range []string{argocd, e.one.name, e.two.name} {
+		require.NoError(t, w.hub.Namespace(t.Context(), name))
+	}
+	w.createSecrets(t, argocd, kept)
+	w.grant(t, "hub")
+	w.principalAccount(t)
+	require.NoError(t, w.principal.Start(t.Context()))
+	require.NotEqual(t, old, w.identity(t))
+	within(t, patience, all(here.held(e.one.copies(t)), there.held(plainCount)))
+	e.stays(t, 3*time.Second)
+
+	w.principal.stop(t)
+	w.restoreHub(t, snapshot)
+	w.principalAccount(t)
+	require.NoError(t, w.principal.Start(t.Context()))
+	within(t, time.Minute, all(w.inStep, e.one.sources(old), e.two.sources(old)))
+	require.NoError(t, e.intact(t.Context()))
+}
+
 // restoreHub takes the hub's API objects back to a snapshot; "" is none at all. As whoever
 // restores a cluster must, it restarts the cluster's own controllers, too.
 func (w *world) restoreHub(t *testing.T, snapshot string) {
 	t.Helper()
 	defer w.revoke(t, "hub")() // an API server that has just started knows no roles yet
 	require.NoError(t, w.hub.Restore(t.Context(), snapshot))
+	if snapshot != "" {
+		w.granted(t, "hub")
+	}
 	require.NoError(t, w.hub.Process(stack.ControllerManager).Restart(t.Context()))
+}
+
+func (w *world) secretsIn(namespace string) dynamic.ResourceInterface {
+	return w.hub.Dynamic().Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(namespace)
+}
+
+// secrets returns the manifests of the Secrets in a namespace of the hub.
+func (w *world) secrets(t *testing.T, namespace string) (out []*unstructured.Unstructured) {
+	t.Helper()
+	list, err := w.secretsIn(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	for _, s := range list.Items {
+		manifest := &unstructured.Unstructured{Object: fields{"apiVersion": "v1", "kind": "Secret", "type": s.Object["type"], "data": s.Object["data"]}}
+		manifest.SetName(s.GetName())
+		manifest.SetLabels(s.GetLabels())
+		manifest.SetAnnotations(s.GetAnnotations())
+		out = append(out, manifest)
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+func (w *world) createSecrets(t *testing.T, namespace string, manifests []*unstructured.Unstructured) {
+	t.Helper()
+	for _, s := range manifests {
+		_, err := w.secretsIn(namespace).Create(t.Context(), s.DeepCopy(), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
 }

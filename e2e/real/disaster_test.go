@@ -177,6 +177,17 @@ func (m mark) since(words ...string) (lines []string, err error) {
 	return lines, nil
 }
 
+// says returns a check that there is a line behind the mark that has all the words.
+func (m mark) says(words ...string) func(context.Context) error {
+	return func(context.Context) error {
+		lines, err := m.since(words...)
+		if err == nil && len(lines) == 0 {
+			err = fmt.Errorf("%s has not said %q", m.Name(), words)
+		}
+		return err
+	}
+}
+
 // held returns a check that the agent, as it has told last, holds n deletions.
 func (m mark) held(n int) func(context.Context) error {
 	return func(context.Context) error {

@@ -34,9 +34,12 @@ func stories() []story {
 		{"TestScenario15_ALeafRestartedWhileApart", leafRestarted},
 		{"TenThousandEditsWhileAnAgentIsAway", tenThousand},
 		{"DisasterEtcdRestored", restored},
+		{"DisasterEtcdLost", rebuilt},
 		{"DisasterEmptied", emptied},
 		{"DisasterReapplied", reapplied},
 		{"DisasterIdentityLost", identityLost},
+		{"DisasterPrincipalMisled", misled},
+		{"DisasterRightsRevoked", rightsRevoked},
 		{"DisasterNamespaceDeleted", namespaceDeleted},
 		{"StrangersAndUnreachableClusters", refusals},
 	}
