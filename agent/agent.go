@@ -15,12 +15,13 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what an Agent is made of. All fields are needed.
+// Config is what an Agent is made of. All fields but Letters are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of the objects that are kept in step
@@ -28,6 +29,7 @@ type Config struct {
 	Store     backend.Store
 	Rules     resource.Rules // its Mode as the principal has registered it
 	Tick      time.Duration  // see session.Config
+	Letters   *ledger.Book   // the dead letters; nil keeps them in memory
 	Log       *zap.Logger
 }
 
@@ -60,11 +62,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	defer link.Close() // nothing is lost by a link that does not close well
 	s, err := session.New(session.Config{
-		Engine: engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name},
-		Store:  view(a.cfg.Store, a.cfg.Namespace, func() { a.listed.Store(true) }),
-		Link:   link,
-		Tick:   a.cfg.Tick,
-		Log:    a.cfg.Log,
+		Engine:  engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name},
+		Store:   view(a.cfg.Store, a.cfg.Namespace, func() { a.listed.Store(true) }),
+		Link:    link,
+		Tick:    a.cfg.Tick,
+		Log:     a.cfg.Log,
+		Letters: a.cfg.Letters,
 	})
 	if err != nil {
 		return fmt.Errorf("agent: session: %w", err)

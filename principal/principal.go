@@ -13,18 +13,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what a Principal is made of. All fields but Mismatch are needed.
+// Config is what a Principal is made of. All fields but Mismatch and Ledger are needed.
 type Config struct {
 	Identity string            // the hub's, the same for as long as its store lives
 	Hub      transport.Hub     // its Run is called by Principal.Run
 	Store    backend.Store     // all that the hub holds
 	Registry backend.Registry  // the agents
 	Mismatch resource.Mismatch // for the hub's copies of what autonomous agents made anew
+	Ledger   *ledger.Ledger    // of dead letters, by agent; nil is one in memory
 	Tick     time.Duration     // see session.Config
 	Log      *zap.Logger
 }
@@ -47,6 +49,9 @@ func New(c Config) (*Principal, error) {
 		return nil, errors.New("principal: hub, store, registry and log are needed")
 	case c.Tick <= 0:
 		return nil, fmt.Errorf("principal: tick of %v", c.Tick)
+	}
+	if c.Ledger == nil {
+		c.Ledger = ledger.InMemory()
 	}
 	return &Principal{cfg: c, seats: map[string]*seat{}}, nil
 }

@@ -52,10 +52,11 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 			Self:  p.cfg.Identity,
 			Peer:  a.Name,
 		},
-		Store: store,
-		Link:  link,
-		Tick:  p.cfg.Tick,
-		Log:   log,
+		Store:   store,
+		Link:    link,
+		Tick:    p.cfg.Tick,
+		Log:     log,
+		Letters: p.cfg.Ledger.Book(a.Name),
 	})
 	if err != nil {
 		return fmt.Errorf("principal: session with %s: %w", a.Name, err)
@@ -69,7 +70,10 @@ func (p *Principal) forget(ctx context.Context, s *seat, agent string) bool {
 	return p.retry(ctx, func() error {
 		err := p.cfg.Hub.Forget(ctx, agent)
 		if errors.Is(err, transport.ErrUnknown) {
-			return nil // nothing is kept
+			err = nil // nothing is kept
+		}
+		if err == nil {
+			err = p.cfg.Ledger.Forget(agent)
 		}
 		if err != nil && ctx.Err() == nil {
 			p.cfg.Log.Error("agent not forgotten", zap.String("agent", agent), zap.Error(err))

@@ -9,6 +9,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"net"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 )
@@ -21,10 +22,17 @@ var (
 	ErrUnknown  = errors.New("agent is not registered")                 // given by Hub.Link and Hub.Forget
 	ErrVersion  = errors.New("peer speaks no common protocol version")  // see Presence
 	ErrStore    = errors.New("store is unusable or of another version") // given at start: nothing was changed
+	ErrAway     = errors.New("peer is not there")                       // given by Streams, and by streams that were cut off
 )
 
 // MaxMessage is the largest Message that a Link must take, in bytes of its event's data.
 const MaxMessage = 4 << 20
+
+// MaxStreams is how many streams each side of a Link may have open that it has opened.
+const MaxStreams = 1024
+
+// MaxService is the length of the longest name of a service, in bytes.
+const MaxService = 255
 
 // A Message is the value of one key of a table.
 type Message struct {
@@ -124,9 +132,49 @@ type Link interface {
 	// then whatever changes. Up and Down alternate, beginning with Up; they and LogLost come
 	// at any time after Replayed.
 	Receive(ctx context.Context) (Delivery, error)
+	// Streams returns the live streams of the Link. They work from when it is open, also
+	// while nobody receives.
+	Streams() Streams
 	// Close gives up the Link and everything that belongs to it in this process. What is
 	// stored stays. To close it again is no error.
 	Close() error
+}
+
+// Streams are live byte streams between the two processes of a Link, beside its tables.
+// Nothing of them is stored. Either side may open them, and any number of goroutines.
+//
+// A stream is a net.Conn that has a method CloseWrite() error besides:
+//
+//   - CloseWrite ends what is written; the peer reads io.EOF after the last byte, and may
+//     go on writing. Close ends both directions: what was not read is thrown away, and the
+//     peer's writes fail. Bytes that Write has taken arrive before either.
+//   - Deadlines are those of net.Conn: they end calls with os.ErrDeadlineExceeded, and later
+//     calls work again once they are moved.
+//   - A reader that is behind holds up its writer, and nobody else: Write waits once the
+//     peer has some 256 KiB (32 KiB before it has accepted the stream) that were not read.
+//     A stream takes no more memory than that on either side. Streams share the line in
+//     turn, and what of them is under way is bounded, so that bulk delays neither other
+//     streams nor the tables for long.
+//   - A stream is bound to the process of the peer that it was opened to. When that process
+//     goes, or the link to it, every call fails that waits, and every later one, with
+//     ErrAway: at the latest when Receive gives Down. Bytes that have arrived before can
+//     be read first. No stream comes back; others are opened once the peer is Up again. When
+//     the Link is closed on this side they fail with ErrClosed. So io.EOF always means that
+//     the peer has closed, and that nothing is missing.
+//   - Write returns once its bytes are on their way. They arrive in order, once, whole and
+//     unchanged, or the stream fails. That they were read, only the peer can say.
+//
+// A stream counts as open until both directions have ended: until each side has closed it,
+// or has ended its writing and read all there was.
+type Streams interface {
+	// Open opens a stream for a service of the peer's process, whose name is of 1 to
+	// MaxService bytes. It fails at once with ErrAway if no process of the peer is there,
+	// and if this side has MaxStreams open. It does not wait for the peer to accept: one who
+	// does not take the stream makes reads and writes fail.
+	Open(ctx context.Context, service string) (net.Conn, error)
+	// Accept returns the next stream that the peer's process has opened, and the service it
+	// is for. Whoever accepts must close it.
+	Accept(ctx context.Context) (service string, c net.Conn, err error)
 }
 
 // A Hub is the principal's end of a transport.

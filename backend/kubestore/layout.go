@@ -20,11 +20,10 @@ type layout struct {
 	resource   schema.GroupVersionResource
 	fields     []field // a path comes after the paths that it begins with
 	annotation map[resource.Part]string
-	// conditions is the path of the list of conditions; those of the types in ours are no
-	// part of the status. The message of fault is the Fault part.
+	// conditions is the path of the list of conditions. Those whose types are in told are no
+	// part of the status: the message of each is a part of its own.
 	conditions []string
-	ours       []string
-	fault      string
+	told       map[resource.Part]string
 }
 
 // A field is a part of an object that stands below a path.
@@ -45,8 +44,11 @@ var layouts = map[resource.Kind]layout{
 		},
 		annotation: map[resource.Part]string{resource.OpID: operationIDAnnotation},
 		conditions: []string{"status", "conditions"},
-		ours:       []string{"AgentError", "AgentPending", "DeletionHeld"},
-		fault:      "AgentError",
+		told: map[resource.Part]string{
+			resource.Fault:   "AgentError",
+			resource.Pending: "AgentPending",
+			resource.Held:    "DeletionHeld",
+		},
 	},
 }
 
@@ -82,7 +84,9 @@ func (l layout) read(kind resource.Kind, side resource.Side, u *unstructured.Uns
 	for p, key := range l.annotation {
 		r.Parts[p] = annotations[key]
 	}
-	r.Parts[resource.Fault] = l.faultIn(r.conditions)
+	for p, name := range l.told {
+		r.Parts[p] = messageOf(r.conditions, name)
+	}
 	labels := u.GetLabels()
 	r.Origin = readOrigin(side, labels, annotations)
 	m := travelling(resource.Metadata{Labels: labels, Annotations: annotations, Finalizers: u.GetFinalizers()})
@@ -171,7 +175,7 @@ func (l layout) split(status map[string]any) (without map[string]any, ours []any
 	}
 	var others []any
 	for _, c := range list {
-		if slices.Contains(l.ours, conditionType(c)) {
+		if l.tells(conditionType(c)) {
 			ours = append(ours, c)
 		} else {
 			others = append(others, c)
@@ -188,10 +192,19 @@ func (l layout) split(status map[string]any) (without map[string]any, ours []any
 	return without, ours
 }
 
-// faultIn returns the message of the condition that holds the Fault part.
-func (l layout) faultIn(conditions []any) string {
+func (l layout) tells(name string) bool {
+	for _, told := range l.told {
+		if told == name {
+			return true
+		}
+	}
+	return false
+}
+
+// messageOf returns the message of the condition of a type, "" if there is none.
+func messageOf(conditions []any, name string) string {
 	for _, c := range conditions {
-		if conditionType(c) == l.fault {
+		if conditionType(c) == name {
 			text, _ := c.(map[string]any)["message"].(string)
 			return text
 		}
@@ -199,17 +212,21 @@ func (l layout) faultIn(conditions []any) string {
 	return ""
 }
 
-// withFault returns conditions with another message in the one that holds the Fault part,
-// or without that one if there is no message; now is the time of the change.
-func (l layout) withFault(conditions []any, message, now string) []any {
-	if l.faultIn(conditions) == message {
-		return conditions
+// tell returns conditions with the messages that parts have for them; one without a
+// message goes, and those that say what they said stay as they are. now is the time of the
+// change.
+func (l layout) tell(conditions []any, parts resource.Parts, now string) []any {
+	for _, p := range slices.Sorted(maps.Keys(l.told)) {
+		name, message := l.told[p], parts[p]
+		if messageOf(conditions, name) == message {
+			continue
+		}
+		conditions = slices.DeleteFunc(slices.Clone(conditions), func(c any) bool { return conditionType(c) == name })
+		if message != "" {
+			conditions = append(conditions, map[string]any{"type": name, "message": message, "lastTransitionTime": now})
+		}
 	}
-	out := slices.DeleteFunc(slices.Clone(conditions), func(c any) bool { return conditionType(c) == l.fault })
-	if message != "" {
-		out = append(out, map[string]any{"type": l.fault, "message": message, "lastTransitionTime": now})
-	}
-	return out
+	return conditions
 }
 
 func conditionType(c any) string {

@@ -63,6 +63,7 @@ func TestReadTakesAnApplicationApart(t *testing.T) {
 			resource.Operation: `{"sync":{}}`,
 			resource.OpID:      "op-1",
 			resource.Fault:     "it failed",
+			resource.Pending:   "p",
 		},
 	}
 	hub := l.read(resource.Application, resource.Principal, u)

@@ -12,7 +12,7 @@ import (
 func (l layout) patch(side resource.Side, cur record, want resource.Object, now string) (string, error) {
 	next := cur
 	next.Parts, next.Origin = want.Parts, want.Origin
-	next.conditions = l.withFault(cur.conditions, want.Parts[resource.Fault], now)
+	next.conditions = l.tell(cur.conditions, want.Parts, now)
 	from, err := l.lay(cur, side)
 	if err != nil {
 		return "", err
@@ -36,7 +36,7 @@ func (l layout) patch(side resource.Side, cur record, want resource.Object, now 
 
 // create returns the whole object that want is.
 func (l layout) create(side resource.Side, want resource.Object, now string) (map[string]any, error) {
-	root, err := l.lay(record{Object: want, conditions: l.withFault(nil, want.Parts[resource.Fault], now)}, side)
+	root, err := l.lay(record{Object: want, conditions: l.tell(nil, want.Parts, now)}, side)
 	if err != nil {
 		return nil, err
 	}

@@ -58,11 +58,11 @@ func writeChanges(t *testing.T, w World) {
 func writeChangesEachPart(t *testing.T, w World) {
 	one := resource.Parts{
 		resource.Spec: spec, resource.Meta: metadata("a", "1", "b", "1").Text(), resource.Status: status, resource.OpState: opState,
-		resource.Operation: operation, resource.OpID: "id-1", resource.Fault: "it failed",
+		resource.Operation: operation, resource.OpID: "id-1", resource.Fault: "it failed", resource.Pending: "it waits", resource.Held: "it is held",
 	}
 	two := resource.Parts{
 		resource.Spec: otherSpec, resource.Meta: metadata("b", "2", "c", "2").Text(), resource.Status: otherStatus, resource.OpState: otherOpState,
-		resource.Operation: otherOperation, resource.OpID: "id-2", resource.Fault: "it failed otherwise",
+		resource.Operation: otherOperation, resource.OpID: "id-2", resource.Fault: "it failed otherwise", resource.Pending: "it still waits", resource.Held: "it is still held",
 	}
 	for _, rest := range []resource.Parts{{resource.Spec: spec}, one} {
 		o := w.app("alone")

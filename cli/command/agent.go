@@ -67,6 +67,9 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if dialer, cluster.store, err = agentFailpoints(dialer, cluster.store); err != nil {
+		return err
+	}
 	run, err := agent.New(agent.Config{
 		Name:      name,
 		Namespace: c.String("namespace"),

@@ -65,6 +65,9 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if hub, cluster.store, err = hubFailpoints(hub, cluster.store); err != nil {
+		return err
+	}
 	identity, err := cluster.identity(c.Context)
 	if err != nil {
 		return err

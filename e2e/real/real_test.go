@@ -42,6 +42,13 @@ func stories() []story {
 		{"DisasterRightsRevoked", rightsRevoked},
 		{"DisasterNamespaceDeleted", namespaceDeleted},
 		{"StrangersAndUnreachableClusters", refusals},
+		{"KilledAndWiped", killedAndWiped},
+		{"DeletedWhileThePrincipalIsDown", deletedWithoutPrincipal},
+		{"TestScenario13_DeletedWhileTheAgentLosesItsMemory", deletedAndForgotten},
+		{"TestScenario20_AgentsBeforeTheHubIsKnown", halfSynced},
+		{"TestScenario24_AForcedDeletionWithoutItsAgent", forced},
+		{"TestScenario30_TheHubIsAway", hubAway},
+		{"KilledAtFailpoints", failpoints},
 	}
 }
 

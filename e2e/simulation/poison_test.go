@@ -29,7 +29,7 @@ func TestScenario29_OneMessageInAThousandThatNobodyUnderstands(t *testing.T) {
 		}
 		w.settle()
 		require.Len(t, s.here().identities(), rows)
-		require.Equal(t, 1, s.lower().DeadLetters)
+		require.Equal(t, 1, s.lower().DeadLetters, "and all else was taken in")
 		require.Equal(t, process, s.lower().Peer.Process)
 	})
 }

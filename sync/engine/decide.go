@@ -28,9 +28,10 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 		return nil
 	}
 	var a Action
-	switch goal := e.goal(now, k, en); {
+	goal := e.goal(now, k, en)
+	switch {
 	case goal == nil && en.local == nil, goal != nil && en.local != nil && *goal == *en.local:
-		en.tried, en.tries, en.fault, en.keys = nil, 0, "", resource.Metadata{}
+		en.tried, en.tries, en.fault, en.failure, en.keys = nil, 0, "", "", resource.Metadata{}
 		return nil
 	case goal == nil:
 		a = Remove{k, en.local.Version}
@@ -44,6 +45,7 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 	if !same {
 		en.tries = 0
 	}
+	e.tally.note(en.local, goal)
 	en.tried, en.triedOf, en.busy, en.fault = a, digest(en.told), true, ""
 	return []Action{a}
 }
@@ -83,6 +85,7 @@ func (e *Engine) copied(now time.Time, o resource.Object, en *entry) *resource.O
 		if ours && (o.Origin.UID == en.dead || en.absence == ended) {
 			return lose(o)
 		}
+		e.notice(&o, en)
 		return &o
 	case !ours:
 		if t.Phase != Live || !e.cfg.Rules.Adopts(e.cfg.Side, o) {
@@ -133,6 +136,7 @@ func (e *Engine) mirrored(now time.Time, o resource.Object, en *entry) *resource
 	o.Origin = resource.Origin{UID: en.told.UID, By: e.author(en.told)}
 	e.mirror(&o, en.told, en)
 	e.operate(now, &o, en.told, en)
+	e.notice(&o, en)
 	return &o
 }
 
@@ -173,6 +177,7 @@ func (e *Engine) original(now time.Time, en *entry) *resource.Object {
 	if en.unfit.text != "" && e.cfg.Rules.Mirrors(e.cfg.Side, o.Key.Kind, resource.Fault) {
 		o.Parts[resource.Fault] = en.unfit.text
 	}
+	e.notice(&o, en)
 	return &o
 }
 

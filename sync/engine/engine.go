@@ -44,6 +44,9 @@ type Engine struct {
 	copy table // what the link's copy of the peer's log holds, as far as we know
 	repair
 	breaker
+	company
+
+	tally
 
 	open  bool
 	epoch string // of our log
@@ -80,7 +83,11 @@ func (e *Engine) Step(now time.Time, ev Event) []Action {
 	case Opened:
 		return e.opened(now, ev)
 	case Approved:
-		return send(ApprovalKey, Approval(ev))
+		return e.approve(ev)
+	case Retry:
+		return e.retry(now, ev.Key)
+	case Presence:
+		return e.meet(now, ev.Peer)
 	case Tick:
 		return e.tick(now)
 	}
@@ -130,6 +137,8 @@ func (e *Engine) receive(now time.Time, at uint64, m Message) []Action {
 			en.dead = b.UID
 		}
 		e.tell(m.Key, en, nil)
+	case Unreadable:
+		e.puzzle(en, m.Key, b)
 	}
 	return e.decide(now, m.Key, en)
 }
@@ -182,6 +191,7 @@ func (e *Engine) tick(now time.Time) []Action {
 		}
 		out = append(out, e.decide(now, k, en)...)
 	}
+	out = append(out, e.miss(now)...)
 	out = append(out, e.trip(now)...)
 	out = append(out, e.declare()...)
 	out = append(out, e.check()...)
@@ -194,6 +204,7 @@ func (e *Engine) wrote(now time.Time, ev Wrote) []Action {
 	en.busy = false
 	switch {
 	case ev.Outcome == Failed:
+		en.failure = ev.Text
 		e.again(now, ev.Key, en)
 	case ev.Outcome == Refused:
 		en.fault = ev.Text

@@ -11,11 +11,12 @@ import (
 type entry struct {
 	local *resource.Object // as the store last showed it; nil is absent
 
-	told  *Record           // the peer's row; nil is none
-	heard bool              // told is the peer's word, or taken for it; else nothing is known
-	at    uint64            // its place in the copy; 0 if it is only taken for it
-	dead  string            // the original that the peer last named as deleted
-	keys  resource.Metadata // what the peer's earlier rows named and the copy may still carry
+	told   *Record           // the peer's row; nil is none
+	opaque opaque            // a later one that cannot be read; told stays in force
+	heard  bool              // told is the peer's word, or taken for it; else nothing is known
+	at     uint64            // its place in the copy; 0 if it is only taken for it
+	dead   string            // the original that the peer last named as deleted
+	keys   resource.Metadata // what the peer's earlier rows named and the copy may still carry
 
 	sent  resource.Digest // our row in our log
 	uid   string          // the original that it is of, or that the last one was of
@@ -30,9 +31,11 @@ type entry struct {
 	tries   int             // how often it has failed
 	retry   time.Time       // when it may be tried again with nothing new from the peer
 	fault   string          // why it was refused; until told is another, nothing is tried
+	failure string          // why it failed last
 	stored  [resource.NumParts]exchange
 	stamp   stamp
 	absence absence
+	held    bool // it is among the Held of our Fuse
 }
 
 // An exchange is a part that the store keeps otherwise than it was told to, because it
@@ -43,6 +46,13 @@ type exchange struct{ told, kept resource.Digest }
 type unfit struct {
 	row  resource.Digest
 	text string
+}
+
+// An opaque row is one of the peer's that cannot be read. It counts as known only once the
+// peer, asked to, has said the same again: it may have been spoilt on its way.
+type opaque struct {
+	Unreadable
+	again bool
 }
 
 // A stamp is the id chosen for a request until the store shows it.
@@ -78,7 +88,15 @@ func (en *entry) record(w Body) {
 
 // spent reports whether there is nothing to know of the key.
 func (en *entry) spent() bool {
-	return en.local == nil && en.told == nil && en.sent == "" && !en.busy && !en.lost
+	return en.local == nil && en.told == nil && en.opaque.Row == "" && en.sent == "" && !en.busy && !en.lost
+}
+
+// row returns what the link's copy of the peer's table is known to hold.
+func (en *entry) row() resource.Digest {
+	if en.opaque.again {
+		return en.opaque.Row
+	}
+	return digest(en.told)
 }
 
 func digest(r *Record) resource.Digest {

@@ -47,9 +47,13 @@ type (
 		Fuse     *Fuse                 // our own that is in the log, if there is one
 		Revision uint64                // how far the store had come when it was listed
 	}
-	// Approved says that a user wants the copies that the peer holds back, see Fuse, to be
-	// removed.
+	// Approved says that a user wants the copies that either side holds back, see Fuse, to
+	// be removed: those whose list has the digest Of, see HeldDigest.
 	Approved struct{ Of resource.Digest }
+	// Retry says that a user wants what cannot be done for a key to be tried again.
+	Retry struct{ Key resource.Key }
+	// Presence says whether the peer's process answers. Until it is said it does not.
+	Presence struct{ Peer bool }
 	// Tick says that time has passed: settle, and try again what failed.
 	Tick struct{}
 )
@@ -96,6 +100,8 @@ func (Wrote) event()    {}
 func (Unsent) event()   {}
 func (Opened) event()   {}
 func (Approved) event() {}
+func (Retry) event()    {}
+func (Presence) event() {}
 func (Tick) event()     {}
 func (Send) action()    {}
 func (Write) action()   {}

@@ -74,12 +74,12 @@ func (e *Engine) compare(m Manifest) {
 func (e *Engine) note(k resource.Key, en *entry) {
 	o := en.local
 	if o != nil && o.Origin.UID != "" && !o.Deleting && !o.Excluded && !e.foreign(*o) && !e.owns(k, resource.Spec) &&
-		en.heard && en.told == nil && o.Origin.UID != en.dead {
+		en.heard && en.told == nil && en.opaque.Row == "" && o.Origin.UID != en.dead {
 		e.missing[k] = true
 		return
 	}
 	delete(e.missing, k)
-	en.absence = noted
+	en.absence, en.held = noted, false
 }
 
 // trip removes the missing copies, or holds them. It does nothing before the copy of the
@@ -108,7 +108,7 @@ func (e *Engine) trip(now time.Time) []Action {
 		absent, f.Held = f.Held, nil
 	case e.blows(absent):
 		f.Held = absent
-		return e.state()
+		return append(e.mark(now, absent), e.state()...)
 	default:
 		for range absent {
 			f.Removed = append(f.Removed, now.Unix())
@@ -121,6 +121,25 @@ func (e *Engine) trip(now time.Time) []Action {
 		out = append(out, e.decide(now, a.Key, en)...)
 	}
 	return append(out, e.state()...)
+}
+
+// mark has what is held say so.
+func (e *Engine) mark(now time.Time, held []Absent) (out []Action) {
+	for _, a := range held {
+		en := e.entries[a.Key]
+		en.held = true
+		out = append(out, e.decide(now, a.Key, en)...)
+	}
+	return out
+}
+
+// approve takes in that a user wants what is held to be removed, here or by the peer.
+func (e *Engine) approve(ev Approved) []Action {
+	if len(e.fuse.Held) > 0 && ev.Of == HeldDigest(e.fuse.Held) {
+		e.approved = ev.Of
+		return nil
+	}
+	return send(ApprovalKey, Approval(ev))
 }
 
 // blows reports whether so many absent copies must not be removed.
@@ -164,22 +183,4 @@ func (e *Engine) state() []Action {
 	e.stated = f.Digest()
 	f.Removed, f.Held = slices.Clone(f.Removed), slices.Clone(f.Held)
 	return send(FuseKey, f)
-}
-
-// A Status says how one side of a link stands.
-type Status struct {
-	InStep bool     // the copy of the peer's table is known to be whole
-	Rows   int      // in our table
-	Copied int      // rows of the peer's table that are known
-	Held   []Absent // copies that are not removed for absence until somebody approves
-	Theirs []Absent // the same on the peer's side
-	Failed int      // keys whose last write failed, and will be tried again
-}
-
-// Status returns how this side stands.
-func (e *Engine) Status() Status {
-	return Status{
-		InStep: e.InStep(), Rows: e.log.count, Copied: e.copy.count,
-		Held: slices.Clone(e.fuse.Held), Theirs: slices.Clone(e.theirs), Failed: len(e.failed),
-	}
 }

@@ -72,6 +72,13 @@ type Tombstone struct {
 	UID string
 }
 
+// An Unreadable stands for a row that the receiver cannot read. It is never sent.
+type Unreadable struct {
+	Row  resource.Digest // of the row
+	UID  string          // of the original that it is of, "" if not even that can be read
+	Text string          // why it cannot be read
+}
+
 // A Manifest sums up the sender's whole table.
 type Manifest struct {
 	Epoch    string // of the sender's log: another one, another log
@@ -149,6 +156,9 @@ func (r Record) Digest() resource.Digest {
 
 // Digest is "".
 func (Tombstone) Digest() resource.Digest { return "" }
+
+// Digest is that of the row.
+func (u Unreadable) Digest() resource.Digest { return u.Row }
 
 // Digest covers everything but Since and Age, which alone are no news.
 func (m Manifest) Digest() resource.Digest {

@@ -248,9 +248,9 @@ func (w *world) work() bool {
 // disturb lets one thing go wrong, or somebody do something.
 func (w *world) disturb() {
 	n := w.node[w.r.IntN(2)]
-	c := w.r.IntN(34)
+	c := w.r.IntN(36)
 	if w.calm && c < 4 {
-		c = 33
+		c = 35
 	}
 	switch {
 	case c < 2:
@@ -282,6 +282,10 @@ func (w *world) disturb() {
 		}
 	case c == 25:
 		w.finish(n)
+	case c == 26:
+		n.step(engine.Presence{Peer: w.r.IntN(2) == 0})
+	case c == 27:
+		n.step(engine.Retry{Key: w.key()})
 	default:
 		n.step(engine.Tick{})
 	}

@@ -41,8 +41,8 @@ func (e *Engine) row(k resource.Key, en *entry) Body {
 		r = Record{UID: o.Origin.UID, By: e.cfg.Self, Parts: e.say(*o)}
 	}
 	if f := e.fault(en); f != "" && e.owns(k, resource.Fault) {
-		if r.UID != t.UID { // a fault in replacing the copy of another
-			r = Record{UID: t.UID, By: e.cfg.Self}
+		if uid := en.faulty(); r.UID != uid { // a fault in replacing the copy of another
+			r = Record{UID: uid, By: e.cfg.Self}
 		}
 		r.Parts[resource.Fault] = f
 	}
@@ -98,24 +98,11 @@ func (e *Engine) say(o resource.Object) (parts resource.Parts) {
 	return parts
 }
 
-// fault says why the local object is not what the peer's row says, if it is not for want
-// of time.
-func (e *Engine) fault(en *entry) string {
-	o, t := en.local, en.told
-	switch {
-	case t == nil || t.Phase != Live:
-		return ""
-	case o != nil && o.Origin.UID == "" && !e.cfg.Rules.Adopts(e.cfg.Side, *o):
-		return "an object of this name is there already, and the adoption policy leaves it alone"
-	}
-	return en.fault
-}
-
 // assume takes the peer's parts of a local object for its row, if nothing was heard. If
 // that is wrong the sums will not agree, and an Ask brings the truth.
 func (e *Engine) assume(k resource.Key, en *entry) {
 	o := en.local
-	if en.heard || o == nil || o.Excluded {
+	if en.heard || en.opaque.Row != "" || o == nil || o.Excluded {
 		return
 	}
 	r := Record{UID: o.Origin.UID, By: o.Origin.By}
@@ -141,10 +128,11 @@ func (e *Engine) assume(k resource.Key, en *entry) {
 
 // tell sets the peer's row.
 func (e *Engine) tell(k resource.Key, en *entry, r *Record) {
-	from, to := digest(en.told), digest(r)
+	from, to := en.row(), digest(r)
+	en.opaque = opaque{}
 	e.copy.set(k, from, to)
 	if from != to {
-		e.stirred = true
+		e.stirred, e.vain = true, 0
 	}
 	if en.told != nil {
 		before := resource.ParseMetadata(en.told.Parts[resource.Meta])

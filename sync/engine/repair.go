@@ -23,12 +23,17 @@ type repair struct {
 	askOf      string
 	stirred    bool // the copy or the Manifest has changed since the last Tick
 	still      int  // Ticks since it did
+	vain       int  // Asks since one changed something
 }
 
 const (
 	// patience is the number of quiet Ticks after which a difference is no longer taken for
 	// messages on their way.
 	patience = 2
+	// humble is how many Asks in vain are put at that pace; each further one waits for twice
+	// as long, up to patience<<slowest.
+	humble  = 4
+	slowest = 6
 	// page is how many rows an Ask lists before it leaves further buckets to the next Ask.
 	page = 2000
 )
@@ -106,6 +111,7 @@ func (e *Engine) declare() []Action {
 // stands until it is answered: a peer that is away is asked once.
 func (e *Engine) check() []Action {
 	if e.InStep() {
+		e.vain = 0
 		if !e.asking {
 			return nil
 		}
@@ -117,7 +123,7 @@ func (e *Engine) check() []Action {
 	}
 	e.still++
 	answered := e.manifest.Answered == e.ask || e.manifest.Epoch != e.askOf
-	if e.still <= patience || e.asking && !answered {
+	if e.still <= patience<<min(max(e.vain-humble, 0), slowest) || e.asking && !answered {
 		return nil
 	}
 	return e.enquire()
@@ -141,6 +147,7 @@ func (e *Engine) enquire() []Action {
 		a.Buckets, a.Have = e.differing()
 	}
 	e.asking, e.ask, e.askOf, e.still = true, a.Ticket, a.Of, 0
+	e.vain++
 	return send(AskKey, a)
 }
 
@@ -149,11 +156,11 @@ func (e *Engine) enquire() []Action {
 func (e *Engine) differing() (set BucketSet, have map[resource.Key]resource.Digest) {
 	held := map[int]map[resource.Key]resource.Digest{}
 	for k, en := range e.entries {
-		if b := BucketOf(k); en.told != nil && e.copy.sums[b] != e.sums.Of[b] {
+		if b := BucketOf(k); en.row() != "" && e.copy.sums[b] != e.sums.Of[b] {
 			if held[b] == nil {
 				held[b] = map[resource.Key]resource.Digest{}
 			}
-			held[b][k] = en.told.Digest()
+			held[b][k] = en.row()
 		}
 	}
 	have = map[resource.Key]resource.Digest{}

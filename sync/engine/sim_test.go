@@ -51,6 +51,9 @@ func run(seed uint64, rules resource.Rules, k linkKind) error {
 		}
 	}
 	w.faulty, w.up = false, true
+	for _, n := range w.node {
+		n.step(engine.Presence{Peer: true})
+	}
 	w.settle(20)
 	if err := w.approve(); err != nil {
 		return err
@@ -155,8 +158,8 @@ func (w *world) equal(o, c, atHub, atSpoke resource.Object) error {
 			return fmt.Errorf("%v: hub %v, spoke %v", p, atHub, atSpoke)
 		}
 	}
-	if atHub.Parts[resource.Fault] != "" {
-		return fmt.Errorf("%v reports a fault that is no more", atHub)
+	if atHub.Parts[resource.Fault] != "" || atHub.Parts[resource.Pending] != "" || atHub.Parts[resource.Held] != "" {
+		return fmt.Errorf("%v reports what is no more", atHub)
 	}
 	if atHub.Parts[resource.Operation] != "" || atHub.Parts[resource.OpID] != "" {
 		return fmt.Errorf("%v was not handed off", atHub)

@@ -43,6 +43,8 @@ type world struct {
 	hidden   map[string]bool           // UIDs of objects that were excluded at some time
 	blurred  map[string]bool           // UIDs of copies one of whose owner's keys somebody else has changed
 	line     map[resource.Key][]string // the originals that a key has had
+	spoilt   map[resource.Digest]bool  // rows that were once unreadable when they arrived
+	babel    keySet                    // keys whose rows the agent cannot read
 
 	asks, asked int // Asks, and the keys that they listed
 	err         error
@@ -63,7 +65,7 @@ func newWorld(seed uint64, rules resource.Rules, k linkKind) *world {
 		rules: rules, kind: k, hubID: "hub", names: 3, up: true, faulty: true, calm: seed%2 == 0, ours: true,
 		ops: map[string]*operation{}, deleted: map[string]bool{}, cascaded: map[string]bool{}, born: map[string]bool{},
 		copies: map[string]bool{}, stray: map[string]bool{}, pulled: map[string]bool{}, wiped: map[string]bool{},
-		foreign: map[string]bool{}, deployed: map[string]bool{}, blurred: map[string]bool{}, hidden: map[string]bool{}, line: map[resource.Key][]string{},
+		foreign: map[string]bool{}, deployed: map[string]bool{}, blurred: map[string]bool{}, hidden: map[string]bool{}, spoilt: map[resource.Digest]bool{}, line: map[resource.Key][]string{},
 	}
 	for i := range w.node {
 		w.half[i] = newHalf(k, w.random())
@@ -207,7 +209,7 @@ func (w *world) flow() bool {
 			moved = true
 		}
 		if m, ok := h.next(w.r, w.faulty, w.up); ok {
-			w.node[1-i].step(m)
+			w.node[1-i].step(w.spoil(w.node[i], m))
 			moved = true
 		}
 		if w.node[i].turn() {
@@ -218,6 +220,22 @@ func (w *world) flow() bool {
 		}
 	}
 	return moved
+}
+
+// spoil makes a row unreadable on its way, once: said again it is whole.
+func (w *world) spoil(by *node, m engine.Received) engine.Received {
+	r, ok := m.Message.Body.(engine.Record)
+	babel := by.side == resource.Principal && w.babel[m.Message.Key]
+	if !ok || !babel && (!w.faulty || w.spoilt[r.Digest()] || w.r.IntN(30) > 0) {
+		return m
+	}
+	w.spoilt[r.Digest()] = true
+	u := engine.Unreadable{Row: r.Digest(), Text: "spoilt"}
+	if babel || w.r.IntN(2) == 0 {
+		u.UID = r.UID
+	}
+	m.Message.Body = u
+	return m
 }
 
 // settle lets everything come to rest: nothing is restarted or connected anew, for that

@@ -84,6 +84,8 @@ const (
 	Operation             // a request to run something once; handed off, never mirrored
 	OpID                  // names the request asked for last (principal) or taken last (agent)
 	Fault                 // why the copy is not what it was told to be
+	Pending               // at a principal: what waits for the agent to come back; never travels
+	Held                  // at a principal: why a copy without an original is still there; never travels
 	NumParts
 )
 
@@ -100,9 +102,9 @@ func PartNamed(name string) (Part, bool) {
 	return 0, false
 }
 
-var partNames = [NumParts]string{"spec", "meta", "status", "operationState", "operation", "operationID", "fault"}
+var partNames = [NumParts]string{"spec", "meta", "status", "operationState", "operation", "operationID", "fault", "pending", "held"}
 
-// Parts holds the canonical JSON of each Part (OpID and Fault are plain text); "" is absent.
+// Parts holds the canonical JSON of each Part (those from OpID on are plain text); "" is absent.
 type Parts [NumParts]string
 
 // A Digest stands for a text; "" stands for none.

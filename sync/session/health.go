@@ -69,12 +69,6 @@ func (h *health) down() {
 	h.log.Info("peer is away")
 }
 
-func (h *health) deadLetter() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.state.DeadLetters++
-}
-
 func (h *health) status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -192,58 +191,6 @@ func TestReceivingNothingIsNoFailure(t *testing.T) {
 		require.ErrorContains(t, r.spoke.Status().Err, "line was cut")
 		settle(time.Minute)
 		require.NoError(t, r.spoke.Status().Err)
-	})
-}
-
-// poison returns a message that no session can read.
-func poison(name, typ string) transport.Message {
-	ev := event.New()
-	ev.SetID("poison")
-	ev.SetSource("argocd-agent://somebody")
-	ev.SetType(wire.Prefix + typ)
-	ev.SetSubject("Application/ns/" + name)
-	ev.SetExtension("protocolversion", "1")
-	return transport.Message{Key: "Application/ns/" + name, Digest: "d", Event: ev}
-}
-
-func TestAMessageThatCannotBeReadIsDroppedAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		var dead []string
-		r.spoke.tune = func(c *session.Config) {
-			c.DeadLetter = func(m transport.Message, why error) {
-				require.ErrorIs(t, why, wire.ErrType)
-				dead = append(dead, m.Key)
-			}
-		}
-		r.start()
-		settle(0)
-		for i := range 1000 {
-			r.hub.set(fmt.Sprint(i), resource.Spec, `{}`)
-			if i == 500 {
-				require.NoError(t, r.hub.link.Send(t.Context(), poison("poison", "rumour")))
-			}
-		}
-		settle(0)
-		require.Len(t, r.spoke.cluster.All(), 1000)
-		require.True(t, r.spoke.Status().Connected)
-		require.Equal(t, 1, r.spoke.Status().DeadLetters)
-		require.Equal(t, []string{"Application/ns/poison"}, dead)
-	})
-}
-
-func TestADeadLetterGoesToTheLogIfNobodyWantsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		core, log := observer.New(zapcore.WarnLevel)
-		r := newRig(t)
-		r.spoke.tune = func(c *session.Config) { c.Log = zap.New(core) }
-		r.start()
-		settle(0)
-		require.NoError(t, r.hub.link.Send(t.Context(), poison("poison", "state")))
-		settle(0)
-		lines := log.FilterMessage("message cannot be read: it is dropped").All()
-		require.Len(t, lines, 1)
-		require.Contains(t, fmt.Sprint(lines[0].ContextMap()["error"]), "Application/ns/poison")
 	})
 }
 

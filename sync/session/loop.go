@@ -5,18 +5,20 @@ import (
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 // An input is an event for the Engine, and what to do once it has been taken in.
 type input struct {
 	event engine.Event
-	then  func() // must not wait; may be nil
+	then  func()             // must not wait; may be nil
+	raw   *transport.Message // of a Received that could not be read
 }
 
 // put hands an event to the loop, and returns once the loop has it.
 func (s *Session) put(ctx context.Context, ev engine.Event, then func()) error {
 	select {
-	case s.inputs <- input{ev, then}:
+	case s.inputs <- input{event: ev, then: then}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -44,6 +46,7 @@ func (s *Session) loop(ctx context.Context) error {
 		for _, a := range eng.Step(time.Now(), i.event) {
 			s.begin(ctx, a)
 		}
+		s.letters.look(ctx, eng, i)
 		if i.then != nil {
 			i.then()
 		}

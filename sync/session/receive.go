@@ -60,6 +60,7 @@ func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
 		return r.up(ctx, d.Presence)
 	case transport.Down:
 		r.s.health.down()
+		return r.s.put(ctx, engine.Presence{}, nil)
 	}
 	return nil
 }
@@ -70,9 +71,7 @@ func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
 func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
 	m, err := wire.Decode(d.Message)
 	if err != nil {
-		r.s.deadLetter(d.Message, err)
-		d.Ack()
-		return nil
+		return r.unreadable(ctx, d, err)
 	}
 	return r.s.put(ctx, engine.Received{At: d.At, Message: m}, d.Ack)
 }
@@ -83,8 +82,8 @@ func (r *receiver) up(ctx context.Context, p transport.Presence) error {
 	err := understood(p, r.s.cfg.Link.Peer())
 	r.refused = err != nil
 	r.s.health.up(p, err)
-	if r.refused {
-		return nil
+	if err := r.s.put(ctx, engine.Presence{Peer: !r.refused}, nil); err != nil || r.refused {
+		return err
 	}
 	kept := slices.SortedFunc(maps.Values(r.kept), func(a, b transport.Delivery) int { return cmp.Compare(a.At, b.At) })
 	clear(r.kept)
@@ -96,11 +95,19 @@ func (r *receiver) up(ctx context.Context, p transport.Presence) error {
 	return nil
 }
 
-func (s *Session) deadLetter(m transport.Message, why error) {
-	s.health.deadLetter()
-	if s.cfg.DeadLetter != nil {
-		s.cfg.DeadLetter(m, why)
-		return
+// unreadable gives the Engine what there is to know of a message that cannot be read, and
+// writes a letter about it. All else goes on.
+func (r *receiver) unreadable(ctx context.Context, d transport.Delivery, why error) error {
+	m, ok := wire.Unreadable(d.Message, why)
+	if !ok {
+		r.s.letters.stray(ctx, d.Message, why)
+		d.Ack()
+		return nil
 	}
-	s.cfg.Log.Warn("message cannot be read: it is dropped", zap.Error(why))
+	select {
+	case r.s.inputs <- input{engine.Received{At: d.At, Message: m}, d.Ack, &d.Message}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -25,7 +25,9 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
@@ -40,10 +42,9 @@ type Config struct {
 	Log     *zap.Logger   // nil is none
 	// NewID returns an id that no other event of this side's log has; nil is random text.
 	NewID func() string
-	// DeadLetter is told of every message that cannot be read, and why: it is dropped, and
-	// all else goes on. It is called from one goroutine, which waits for it. nil tells the
-	// log.
-	DeadLetter func(m transport.Message, why error)
+	// Letters keeps what cannot be taken in or handed over, for as long as that is so. nil
+	// keeps it in memory.
+	Letters *ledger.Book
 }
 
 // A Session is one side of one link at work.
@@ -56,6 +57,7 @@ type Session struct {
 
 	outbox  *crew[engine.Message]
 	ready   *crew[engine.Action]
+	letters *letters
 	listing *listing
 	opener  *opener
 	health  *health
@@ -81,6 +83,9 @@ func New(c Config) (*Session, error) {
 	if c.NewID == nil {
 		c.NewID = rand.Text
 	}
+	if c.Letters == nil {
+		c.Letters = ledger.InMemory().Book(c.Link.Peer())
+	}
 	s := &Session{
 		cfg:     c,
 		inputs:  make(chan input),
@@ -90,6 +95,7 @@ func New(c Config) (*Session, error) {
 		opener:  newOpener(),
 		health:  newHealth(c.Log),
 	}
+	s.letters = newLetters(c, s.health)
 	s.outbox = newCrew(senders, s.send)
 	s.ready = newCrew(c.Workers, s.carryOut)
 	return s, nil
@@ -104,6 +110,7 @@ func (s *Session) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer s.ready.wait()
 	defer s.outbox.wait()
+	defer s.letters.clerk.wait()
 	for _, part := range []func(context.Context) error{s.loop, s.watch, s.receive, s.open} {
 		g.Go(func() error { return part(ctx) })
 	}
@@ -119,12 +126,13 @@ type Status struct {
 	Peer      transport.Presence // of the peer's process that answers, or that answered last
 	// Err is what fails now, or keeps the peer from being understood; nil if nothing does.
 	Err         error
-	DeadLetters int // messages that could not be read since the session began
+	DeadLetters int // what cannot be taken in or handed over now
 }
 
 // Status returns how the session stands. It may be called at any time.
 func (s *Session) Status() Status {
 	st := s.health.status()
+	st.DeadLetters = s.cfg.Letters.Count()
 	if !s.started.Load() {
 		return st
 	}
@@ -137,15 +145,30 @@ func (s *Session) Status() Status {
 	return st
 }
 
-// Approve lets the peer remove the copies that it holds back. of is the digest of their
-// list, see engine.HeldDigest: what is held by now is approved only if it is still that.
+// Approve has the copies removed that this side or the peer holds back. of is the digest of
+// their list, see engine.HeldDigest: what is held by now is approved only if it is still
+// that.
 func (s *Session) Approve(ctx context.Context, of resource.Digest) error {
+	return s.tell(ctx, "approve deletions", engine.Approved{Of: of})
+}
+
+// Retry has what could not be done for a key, as it stands in a letter, tried again.
+func (s *Session) Retry(ctx context.Context, key string) error {
+	k, err := wire.Key(key)
+	if err != nil || engine.Reserved(k) {
+		return fmt.Errorf("session: retry %q: it is no object's: it comes again by itself, or not at all", key)
+	}
+	return s.tell(ctx, "retry "+key, engine.Retry{Key: k})
+}
+
+// tell gives the Engine what a user wants.
+func (s *Session) tell(ctx context.Context, what string, ev engine.Event) error {
 	select {
-	case s.inputs <- input{event: engine.Approved{Of: of}}:
+	case s.inputs <- input{event: ev}:
 		return nil
 	case <-s.done:
-		return errors.New("session: approve deletions: it has ended")
+		return fmt.Errorf("session: %s: it has ended", what)
 	case <-ctx.Done():
-		return fmt.Errorf("session: approve deletions: %w", context.Cause(ctx))
+		return fmt.Errorf("session: %s: %w", what, context.Cause(ctx))
 	}
 }

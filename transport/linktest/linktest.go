@@ -37,7 +37,7 @@ type test struct {
 
 // suite returns all tests.
 func suite() []test {
-	return slices.Concat(deliveries, faults, restarts, logs, wipes(), presences, agents, closings)
+	return slices.Concat(deliveries, faults, restarts, logs, wipes(), presences, agents, closings, streams)
 }
 
 // Run tests the adapter.

@@ -35,7 +35,10 @@ type line struct {
 }
 
 // A connection joins two Links.
-type connection struct{ ends [2]*link }
+type connection struct {
+	ends    [2]*link
+	streams [2]*carrier // by the side that sends
+}
 
 func newLine(name string, c Config) *line {
 	l := &line{name: name, config: c, rnd: source(c.Seed, name), weather: c.Weather}
@@ -85,14 +88,20 @@ func (l *line) settle() {
 		l.disconnect()
 	}
 	if l.conn == nil && l.weather.Line == Whole && !l.broken && l.ends[hub] != nil && l.ends[agent] != nil {
-		l.conn = &connection{l.ends}
+		l.conn = &connection{ends: l.ends}
+		l.conn.join()
 		l.wake()
 	}
 	l.flow(hub)
 	l.flow(agent)
+	l.carry()
 }
 
 func (l *line) disconnect() {
+	if l.conn == nil {
+		return
+	}
+	l.conn.part()
 	l.conn = nil
 	l.wake()
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/mux"
 )
 
 // A link is one open end of a line.
@@ -16,6 +18,8 @@ type link struct {
 	process *process      // that opened it
 	changed chan struct{} // holds one element once there may be something to receive
 	done    chan struct{} // closed with the link
+	streams *mux.Mux
+	carrier atomic.Pointer[carrier] // of what it sends on the connection that is there
 
 	// The line's lock guards the rest.
 	waiting queue       // keys of the copy that the reader is to be given
@@ -37,10 +41,11 @@ func (l *line) open(ctx context.Context, s side, p *process) (*link, error) {
 		return nil, errors.New("another link is open")
 	}
 	e := &link{
-		line: l, side: s, peer: [...]string{hub: l.name, agent: "principal"}[s], process: p,
+		line: l, side: s, peer: l.called(1 - s), process: p,
 		changed: make(chan struct{}, 1), done: make(chan struct{}),
 		losses: l.tables[s].losses,
 	}
+	e.streams = mux.New(mux.Config{Local: l.called(s), Peer: e.peer, Wake: e.carry})
 	if in := e.in(); l.config.Keeps {
 		e.waiting = in.kept()
 		e.replay = e.waiting.len()
@@ -67,6 +72,7 @@ func (l *line) evict(p *process) {
 // shut closes e. Its line knows it no more.
 func (e *link) shut() {
 	close(e.done)
+	e.streams.Close()
 	e.line.ends[e.side] = nil
 	e.line.settle()
 }

@@ -92,3 +92,9 @@ func TestConformance(t *testing.T) {
 		}
 	}
 }
+
+func TestConns(t *testing.T) {
+	linktest.RunConns(t, linktest.Adapter{
+		New: func(*testing.T) linktest.Network { return &network{Network: memlink.New(memlink.Config{})} },
+	})
+}

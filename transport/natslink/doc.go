@@ -46,10 +46,19 @@
 // the next process, as does what is. No stream has a consumer, which would have to be
 // watched, and would each take 10 ms to stop.
 //
+// # Live streams
+//
+// Byte streams (package mux) are packets on two more subjects, which core NATS carries and
+// nothing stores. It keeps their order and loses some with a connection, so they are
+// numbered; one that is missing, another process of the peer, or another connection to it
+// ends all streams, and both sides begin anew (see pipe). What is under way is bounded by the
+// receiver, well below what servers and clients keep for one who is slow, so that nothing
+// of it is dropped, and a message of the tables waits behind a few packets at most.
+//
 // # Isolation
 //
 // On the principal's server every agent has an account of its own, without imports and
-// exports. In it are the agent's leaf connection, which may use four subjects, and one
+// exports. In it are the agent's leaf connection, which may use six subjects, and one
 // connection of the principal's process. JetStream is in another account. So an agent
 // can say nothing to anyone but the principal, and no subject, reply subjects included,
 // that it makes up reaches another's. On the agent's server the connection to the

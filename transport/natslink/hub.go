@@ -252,8 +252,8 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		return nil, err
 	}
 	l, err := openLink(linkConfig{
-		peer: agent, js: js, wire: wire, log: log, copy: kept,
-		answers: n.askDown(), asks: n.askUp(),
+		name: "principal", peer: agent, js: js, wire: wire, log: log, copy: kept,
+		answers: n.askDown(), asks: n.askUp(), says: n.streamsDown(), hears: n.streamsUp(),
 		reachable: func() bool { return h.node.interest(account.Name, n.askUp()) },
 		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },
 		sever:     h.node.sever,
@@ -277,14 +277,14 @@ func accountOf(agent string) string { return "AG_" + agent }
 // wireUser is the user of this process's connection in that account.
 func wireUser(agent string) string { return "wire." + agent }
 
-// user returns what an agent may do: answer this hub, ask it, and be answered.
+// user returns what an agent may do: answer this hub, ask it, be answered, and use streams.
 func (h *Hub) user(agent string, account *server.Account) *server.User {
 	n := names{agent}
 	return &server.User{
 		Username: agent, Account: account,
 		Permissions: &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: []string{n.askDown(), n.hubInbox() + ".>"}},
-			Subscribe: &server.SubjectPermission{Allow: []string{n.askUp(), n.agentInbox() + ".>"}},
+			Publish:   &server.SubjectPermission{Allow: []string{n.askDown(), n.hubInbox() + ".>", n.streamsUp()}},
+			Subscribe: &server.SubjectPermission{Allow: []string{n.askUp(), n.agentInbox() + ".>", n.streamsDown()}},
 		},
 	}
 }

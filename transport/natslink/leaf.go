@@ -176,8 +176,8 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	}
 	watch := newWatchdog(l.config, d.node)
 	d.link, err = openLink(linkConfig{
-		peer: "principal", js: js, wire: wire, log: log, copy: kept,
-		answers: n.askUp(), asks: n.askDown(),
+		name: l.config.Agent, peer: "principal", js: js, wire: wire, log: log, copy: kept,
+		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
 		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
 		session:   d.node.upstream,
 		sever:     d.node.sever,

@@ -21,12 +21,15 @@ const tick = 250 * time.Millisecond
 
 // A linkConfig is what both ends of a Link need, each for its own side.
 type linkConfig struct {
+	name      string // of this side
 	peer      string
 	js        jetstream.JetStream // where the streams are
 	wire      *nats.Conn          // what reaches the peer, and nothing else; closed with the Link
 	log, copy *stream
 	answers   string        // subject on which the peer asks for the log
 	asks      string        // subject on which the peer answers what the copy lacks
+	says      string        // subject on which the peer hears of streams
+	hears     string        // subject on which it speaks of streams
 	reachable func() bool   // whether somebody answers on asks
 	session   func() uint64 // names the connection to the peer; 0 is none
 	sever     func(uint64)  // closes it; it is opened again by itself
@@ -45,6 +48,7 @@ type link struct {
 	with    *peer
 	feed    *feed
 	puller  *puller
+	streams *streamer
 
 	ctx    context.Context // until Close
 	cancel context.CancelFunc
@@ -57,7 +61,8 @@ func openLink(c linkConfig) (*link, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	p := c.presence
 	l.hello = hello{Link: rand.Text(), Process: p.Process, Version: p.Version, Oldest: p.Oldest, Newest: p.Newest}
-	l.with = newPeer(l.mailbox, 5*c.heartbeat/2)
+	l.streams = newStreamer(c, l.hello.Link)
+	l.with = newPeer(l.mailbox, l.streams, 5*c.heartbeat/2)
 	l.feed = newFeed(c.log, l.hello, l.with, c.zap)
 	l.puller = &puller{
 		copy: c.copy, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
@@ -69,14 +74,30 @@ func openLink(c linkConfig) (*link, error) {
 	if err == nil {
 		err = asks.SetPendingLimits(16, -1) // the newest is all that is answered
 	}
+	if err == nil {
+		err = l.hearStreams()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("natslink: link to %s: %w", c.peer, err)
 	}
 	l.parts.Go(func() { l.feed.run(l.ctx) })
 	l.parts.Go(func() { l.puller.run(l.ctx) })
+	l.parts.Go(func() { l.streams.run(l.ctx) })
 	l.parts.Go(func() { l.watch() })
 	return l, nil
 }
+
+// hearStreams has what the peer says of streams taken in.
+func (l *link) hearStreams() error {
+	sub, err := l.wire.Subscribe(l.hears, l.streams.take)
+	if err != nil {
+		return err
+	}
+	return sub.SetPendingLimits(-1, pendingPackets)
+}
+
+// Streams returns the live streams of the Link.
+func (l *link) Streams() transport.Streams { return l.streams.mux }
 
 // Peer returns the name of the other side.
 func (l *link) Peer() string { return l.peer }
@@ -260,6 +281,7 @@ func (l *link) watch() {
 		case now := <-ticks.C:
 			linked, session := l.reachable(), l.session()
 			l.with.look(linked, now)
+			l.streams.look(session, now)
 			if line.look(linked, session, l.puller.waiting(now), now) {
 				signal(l.puller.interrupt)
 			}

@@ -14,15 +14,17 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
 )
 
-func TestLink(t *testing.T) {
-	linktest.Run(t, linktest.Adapter{
-		New: func(t *testing.T) linktest.Network { return newNetwork(t) },
-		Traits: linktest.Traits{Kept: map[linktest.Store]bool{
-			linktest.HubLog: true, linktest.AgentCopy: true, linktest.AgentLog: true, linktest.HubCopy: true,
-		}},
-		Within: linktest.Plainly,
-	})
+var adapter = linktest.Adapter{
+	New: func(t *testing.T) linktest.Network { return newNetwork(t) },
+	Traits: linktest.Traits{Kept: map[linktest.Store]bool{
+		linktest.HubLog: true, linktest.AgentCopy: true, linktest.AgentLog: true, linktest.HubCopy: true,
+	}},
+	Within: linktest.Plainly,
 }
+
+func TestLink(t *testing.T) { linktest.Run(t, adapter) }
+
+func TestConns(t *testing.T) { linktest.RunConns(t, adapter) }
 
 // A network is a principal and its agents over real servers, TLS and TCP.
 type network struct {

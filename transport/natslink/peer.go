@@ -15,6 +15,7 @@ const settle = 100 * time.Millisecond
 // heard until the link is gone, or until it has been silent for too long.
 type peer struct {
 	mailbox *mailbox
+	streams *streamer
 	silence time.Duration
 	heard   chan struct{} // holds one element after each word from the peer
 
@@ -26,8 +27,8 @@ type peer struct {
 	last  time.Time // when it was heard last
 }
 
-func newPeer(m *mailbox, silence time.Duration) *peer {
-	return &peer{mailbox: m, silence: silence, heard: make(chan struct{}, 1)}
+func newPeer(m *mailbox, s *streamer, silence time.Duration) *peer {
+	return &peer{mailbox: m, streams: s, silence: silence, heard: make(chan struct{}, 1)}
 }
 
 // says takes in that the process of h has said something.
@@ -41,6 +42,7 @@ func (p *peer) says(h hello, at time.Time) {
 	if p.now == nil || p.link != h.Link {
 		presence := h.presence()
 		p.now, p.link, p.since = &presence, h.Link, at
+		p.streams.there(h.Link)
 		p.mailbox.there(p.now)
 	}
 	signal(p.heard)
@@ -69,6 +71,7 @@ func (p *peer) look(linked bool, at time.Time) {
 // gone is called with the lock held.
 func (p *peer) gone() {
 	p.now = nil
+	p.streams.there("")
 	p.mailbox.there(nil)
 }
 

@@ -26,6 +26,10 @@ func (n names) up() string   { return "fabric." + n.agent + ".up." }
 func (n names) askDown() string { return "fabric." + n.agent + ".ask.down" }
 func (n names) askUp() string   { return "fabric." + n.agent + ".ask.up" }
 
+// Subjects of what crosses for the streams.
+func (n names) streamsDown() string { return "fabric." + n.agent + ".streams.down" }
+func (n names) streamsUp() string   { return "fabric." + n.agent + ".streams.up" }
+
 // Prefixes of the subjects on which answers are awaited.
 func (n names) hubInbox() string   { return "_INBOX_hub_" + n.agent }
 func (n names) agentInbox() string { return "_INBOX_" + n.agent }

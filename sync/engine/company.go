@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// company knows whether the peer's process answers. Nothing is done or left undone because
+// it does not: a principal only tells its users what they wait for.
+type company struct {
+	met    bool
+	missed time.Time // of the first Tick without it; zero if there was none
+	alone  bool      // it has not answered for longer than grace
+}
+
+// grace is for how long a peer that does not answer is taken to be there: links and
+// processes that are begun anew are no news.
+const grace = 15 * time.Second
+
+// meet takes in whether the peer's process answers.
+func (e *Engine) meet(now time.Time, there bool) []Action {
+	e.met, e.missed = there, time.Time{}
+	if there && e.alone {
+		e.alone = false
+		return e.announce(now)
+	}
+	return nil
+}
+
+// miss takes in that time has passed.
+func (e *Engine) miss(now time.Time) []Action {
+	switch {
+	case e.met || e.alone:
+		return nil
+	case e.missed.IsZero():
+		e.missed = now
+	case now.Sub(e.missed) > grace:
+		e.alone = true
+		return e.announce(now)
+	}
+	return nil
+}
+
+// announce has objects say that something waits for the peer, or no longer.
+func (e *Engine) announce(now time.Time) (out []Action) {
+	if e.cfg.Side != resource.Principal {
+		return nil
+	}
+	for _, k := range sorted(e.entries) {
+		if en := e.entries[k]; en.local != nil && (e.pending(*en.local) != "" || en.local.Parts[resource.Pending] != "") {
+			out = append(out, e.decide(now, k, en)...)
+		}
+	}
+	return out
+}
+
+// notice gives an object what a principal has to tell of it.
+func (e *Engine) notice(o *resource.Object, en *entry) {
+	if e.cfg.Side != resource.Principal {
+		return
+	}
+	o.Parts[resource.Pending], o.Parts[resource.Held] = e.pending(*o), ""
+	if en.held {
+		o.Parts[resource.Held] = "the agent no longer has it, and nobody is known to have deleted it: it stays until its removal is approved"
+	}
+}
+
+// pending says what waits for an agent that is away.
+func (e *Engine) pending(o resource.Object) string {
+	switch {
+	case !e.alone:
+		return ""
+	case o.Deleting && e.owns(o.Key, resource.Spec) && e.cfg.Rules.Confirmed():
+		return "the agent is away: the deletion waits until it is back and has carried it out"
+	case o.Parts[resource.Operation] != "":
+		return "the agent is away: the operation waits until it is back"
+	}
+	return ""
+}
