@@ -36,7 +36,7 @@ func (e *estate) blindHub(t *testing.T) {
 	e.api.Set(netfault.Cut) // a watch that runs would go on
 	e.api.Set(netfault.Healthy)
 	within(t, patience, hub.says("cannot list resource", "applications"))
-	e.two.hub.patch(t, plainName(0), noted("unseen"))
+	e.two.hub.patch(t, plainName(3), noted("unseen"))
 	e.two.hub.remove(t, plainName(1))
 	e.stays(t, 3*time.Second)
 
@@ -51,13 +51,13 @@ func (e *estate) blindHub(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Equal(t, 1, strings.Count(said, "\n"), said)
 	require.Contains(t, said, "forbidden")
-	require.NoError(t, e.two.spoke.is(plainName(0), notes(""))(t.Context()))
+	require.Error(t, e.two.spoke.is(plainName(3), notes("unseen"))(t.Context()))
 
 	e.grant(t, "hub")
 	require.NoError(t, <-ready, "it gets ready by itself")
 	restore()
 	// One deletion that nobody saw is one that was missed.
-	within(t, patience, all(e.two.spoke.is(plainName(0), notes("unseen")), e.two.spoke.gone(plainName(1)), e.inStep))
+	within(t, patience, all(e.two.spoke.is(plainName(3), notes("unseen")), e.two.spoke.gone(plainName(1)), e.inStep))
 	delete(e.kept, "spoke-2: applications argocd/"+plainName(1))
 	require.NoError(t, e.intact(t.Context()))
 	here.heldNone(t)
