@@ -4,21 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/sync/verify"
 )
 
-// What a user may ask of a Principal, given wrapped.
+// What a user may ask of a Principal fails with these, given wrapped.
 var (
 	ErrUnknown = errors.New("no such agent is registered")
 	ErrNotYet  = errors.New("its session does not run")
 	ErrNothing = errors.New("nothing is held")
+	ErrChanged = errors.New("what is held has changed since it was shown")
 )
 
+// Identity returns the hub's.
+func (p *Principal) Identity() string { return p.cfg.Identity }
+
+// Agent returns how one agent stands.
+func (p *Principal) Agent(name string) (AgentStatus, error) {
+	agents := p.Agents()
+	i := slices.IndexFunc(agents, func(a AgentStatus) bool { return a.Name == name })
+	if i < 0 {
+		return AgentStatus{}, fmt.Errorf("principal: agent %q: %w", name, ErrUnknown)
+	}
+	return agents[i], nil
+}
+
+// Held returns the deletions that the agent holds back, and those that are held back here
+// for it.
+func (a AgentStatus) Held() []engine.Absent {
+	return slices.Concat(a.Session.Engine.Theirs, a.Session.Engine.Held)
+}
+
 // Approve has the deletions carried out that an agent holds back, or that are held back
-// here for it, and returns them.
-func (p *Principal) Approve(ctx context.Context, agent string) ([]engine.Absent, error) {
+// here for it, and returns them. of is the digest of what AgentStatus.Held has shown, see
+// engine.HeldDigest: nobody approves what he has not seen.
+func (p *Principal) Approve(ctx context.Context, agent string, of resource.Digest) ([]engine.Absent, error) {
 	fail := func(err error) ([]engine.Absent, error) {
 		return nil, fmt.Errorf("principal: approve deletions of %s: %w", agent, err)
 	}
@@ -26,21 +52,31 @@ func (p *Principal) Approve(ctx context.Context, agent string) ([]engine.Absent,
 	if err != nil {
 		return fail(err)
 	}
-	st := s.Status().Engine
-	var all []engine.Absent
-	for _, held := range [][]engine.Absent{st.Theirs, st.Held} {
+	st := AgentStatus{Session: s.Status()}
+	all := st.Held()
+	switch {
+	case len(all) == 0:
+		return fail(ErrNothing)
+	case engine.HeldDigest(all) != of:
+		return fail(ErrChanged)
+	}
+	for _, held := range [][]engine.Absent{st.Session.Engine.Theirs, st.Session.Engine.Held} {
 		if len(held) == 0 {
 			continue
 		}
 		if err := s.Approve(ctx, engine.HeldDigest(held)); err != nil {
 			return fail(err)
 		}
-		all = append(all, held...)
-	}
-	if len(all) == 0 {
-		return fail(ErrNothing)
 	}
 	return all, nil
+}
+
+// Letters returns the dead letters of the hub's side of the link to an agent.
+func (p *Principal) Letters(agent string) (*ledger.Book, error) {
+	if _, err := p.registered(agent); err != nil {
+		return nil, fmt.Errorf("principal: letters of %q: %w", agent, err)
+	}
+	return p.cfg.Ledger.Book(agent), nil
 }
 
 // Retry has what could not be done here for a key of an agent's tried again. The key is as
@@ -56,16 +92,37 @@ func (p *Principal) Retry(ctx context.Context, agent, key string) error {
 	return nil
 }
 
-// session returns the session with an agent.
-func (p *Principal) session(agent string) (*session.Session, error) {
+// Objects returns what the hub has of an agent's objects by now, as they are on the link,
+// sorted by key. They are read from the store, past the agent's session.
+func (p *Principal) Objects(ctx context.Context, agent string) ([]resource.Object, error) {
+	a, err := p.registered(agent)
+	if err != nil {
+		return nil, fmt.Errorf("principal: objects of %q: %w", agent, err)
+	}
+	place := Placement{Agent: a.Name, Mode: a.Mode}
+	return verify.Read(ctx, place.view(p.cfg.Store, func() {}), backend.Scope{})
+}
+
+// registered returns an agent as it is registered.
+func (p *Principal) registered(agent string) (backend.Agent, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.seats[agent]
-	switch {
-	case s == nil || s.want == nil:
-		return nil, ErrUnknown
-	case s.session == nil:
-		return nil, ErrNotYet
+	if s == nil || s.want == nil {
+		return backend.Agent{}, ErrUnknown
 	}
-	return s.session, nil
+	return *s.want, nil
+}
+
+// session returns the session with an agent.
+func (p *Principal) session(agent string) (*session.Session, error) {
+	if _, err := p.registered(agent); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.seats[agent]; s != nil && s.session != nil {
+		return s.session, nil
+	}
+	return nil, ErrNotYet
 }

@@ -6,8 +6,10 @@ import (
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/cli/metrics"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/principal/admin"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
@@ -25,7 +27,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8003),
+		adminFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -49,6 +51,10 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	desk, err := newAdminDesk(c)
+	if err != nil {
+		return err
+	}
 	mismatch, err := mismatchPolicy(c)
 	if err != nil {
 		return err
@@ -65,6 +71,7 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	end := hub
 	if hub, cluster.store, err = hubFailpoints(hub, cluster.store); err != nil {
 		return err
 	}
@@ -72,20 +79,29 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	letters, err := openLedger(c)
+	if err != nil {
+		return err
+	}
+	defer letters.Close() // what it was given is on disk
 	run, err := principal.New(principal.Config{
 		Identity: identity,
 		Hub:      hub,
 		Store:    cluster.store,
 		Registry: cluster.registry,
 		Mismatch: mismatch,
+		Ledger:   letters,
 		Tick:     p.tick,
 		Log:      log,
 	})
 	if err != nil {
 		return err
 	}
+	if desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
+		return err
+	}
 	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
-	return p.run(c.Context, run, cluster.run)
+	return p.run(c.Context, run, cluster.run, desk.Run, metrics.Server{Address: p.metrics, Source: hubMetrics(run, letters, end)}.Run)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

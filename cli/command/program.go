@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -10,21 +11,25 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 )
 
 // programFlags are those of every program that runs until it is told to end.
-func programFlags(f shell.Flags, healthzPort int) []cli.Flag {
+func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 	return append([]cli.Flag{
+		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done; empty is the folder state in --nats-store-dir"),
 		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
 		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez and /readyz; 0 is off"),
+		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),
 	}, logFlags(f)...)
 }
 
 // A program is what the principal and an agent have in common.
 type program struct {
-	tick   time.Duration
-	health string // the address of its probes
-	log    *zap.Logger
+	tick    time.Duration
+	health  string // the address of its probes
+	metrics string // the address of its metrics
+	log     *zap.Logger
 }
 
 func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
@@ -32,11 +37,16 @@ func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
 	if p.tick, err = shell.Positive(c, "resync-tick"); err != nil {
 		return p, err
 	}
-	port, err := shell.Port(c, "healthz-port")
-	if port != 0 {
-		p.health = fmt.Sprint(":", port)
+	for flag, address := range map[string]*string{"healthz-port": &p.health, "metrics-port": &p.metrics} {
+		port, err := shell.Port(c, flag)
+		if err != nil {
+			return p, err
+		}
+		if port != 0 {
+			*address = fmt.Sprint(":", port)
+		}
 	}
-	return p, err
+	return p, nil
 }
 
 // A part is what a program runs.
@@ -45,13 +55,16 @@ type part interface {
 	Ready() error
 }
 
-// run runs a program until ctx is done, which is no failure, or a part of it fails.
-func (p program) run(ctx context.Context, main part, store func(context.Context) error) error {
+// run runs a program until ctx is done, which is no failure, or a part of it fails. Others
+// that are nil are left out.
+func (p program) run(ctx context.Context, main part, others ...func(context.Context) error) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return main.Run(inner) })
 	g.Go(func() error { return health{p.health, main.Ready}.Run(inner) })
-	if store != nil {
-		g.Go(func() error { return store(inner) })
+	for _, other := range others {
+		if other != nil {
+			g.Go(func() error { return other(inner) })
+		}
 	}
 	err := g.Wait()
 	if ctx.Err() != nil {
@@ -59,4 +72,13 @@ func (p program) run(ctx context.Context, main part, store func(context.Context)
 		return nil
 	}
 	return err
+}
+
+// openLedger opens the file with the dead letters of a program.
+func openLedger(c *cli.Context) (*ledger.Ledger, error) {
+	dir := c.String("state-dir")
+	if dir == "" {
+		dir = filepath.Join(c.String("nats-store-dir"), "state")
+	}
+	return ledger.Open(filepath.Join(dir, "dead-letters.db"))
 }

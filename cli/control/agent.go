@@ -17,7 +17,7 @@ import (
 func agentCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "agent",
-		Usage: "say which agents there are",
+		Usage: "say which agents there are, and see to one of them",
 		Subcommands: []*cli.Command{
 			{
 				Name:      "create",
@@ -41,6 +41,8 @@ func agentCommand() *cli.Command {
 				Before: shell.NoArguments,
 				Action: listAgents,
 			},
+			inspectCommand(),
+			approveCommand(),
 		},
 	}
 }

@@ -1,5 +1,5 @@
 // Package control is the program argocd-agentctl, with which principals and agents are
-// set up: certificates, and the registry of agents.
+// set up (certificates, and the registry of agents), and a running principal is asked.
 package control
 
 import (
@@ -24,9 +24,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	return shell.Run(ctx, &cli.App{
 		Name:      "argocd-agentctl",
-		Usage:     "set up principals and agents",
+		Usage:     "set up principals and agents, and see how they stand",
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{pkiCommand(), agentCommand()},
+		Commands:  []*cli.Command{pkiCommand(), agentCommand(), statusCommand(), deadletterCommand()},
 	}, args)
 }

@@ -82,8 +82,10 @@ func free(t *testing.T) string {
 func TestWhatIsTold(t *testing.T) {
 	links := []metrics.Link{busy("edge-1"), {Agent: "edge-2", State: "failing"}}
 	source := metrics.Source{
-		Links:    func() []metrics.Link { return links },
-		Troubles: func() []transport.Trouble { return []transport.Trouble{{Agent: "edge-1", What: "log quota", Since: time.Now().Add(-time.Hour)}} },
+		Links: func() []metrics.Link { return links },
+		Troubles: func() []transport.Trouble {
+			return []transport.Trouble{{Agent: "edge-1", What: "log quota", Since: time.Now().Add(-time.Hour)}}
+		},
 	}
 	lines := scrape(t, source)
 	for _, want := range []string{

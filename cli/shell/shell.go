@@ -112,7 +112,7 @@ func Argument(c *cli.Context, what string) (string, error) {
 		default:
 			return wrong("flag needs a value: --%s", name)
 		}
-		if err := c.Set(name, value); err != nil {
+		if err := c.Set(longName(c, name), value); err != nil {
 			return wrong("%v", err)
 		}
 	}
@@ -124,6 +124,16 @@ func isSwitch(c *cli.Context, name string) bool {
 		_, ok := f.(*cli.BoolFlag)
 		return ok && slices.Contains(f.Names(), name)
 	})
+}
+
+// longName returns the name of a flag by which its value is asked for.
+func longName(c *cli.Context, name string) string {
+	for _, f := range c.Command.Flags {
+		if slices.Contains(f.Names(), name) {
+			return f.Names()[0]
+		}
+	}
+	return name
 }
 
 func commandLine(c *cli.Context) string {

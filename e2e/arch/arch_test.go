@@ -25,6 +25,7 @@ var rules = []rule{
 	{"sync/wire", []string{"std", "sync/engine", "sync/resource", "transport", "github.com/cloudevents/..."}, "encoding depends on both what is said and how it is carried, and nobody else does"},
 	{"sync/ledger", []string{"std", "go.etcd.io/bbolt"}, "what is kept of letters does not depend on who writes them"},
 	{"sync/session", []string{"std", "sync/engine", "sync/wire", "sync/ledger", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "a session works with any store and link"},
+	{"sync/inquiry", []string{"std", "sync/ledger", "sync/resource"}, "what a principal asks of an agent does not depend on how either works"},
 	{"sync/verify", []string{"std", "sync/resource", "backend"}, "what judges the engine must not be the engine"},
 	{"transport", []string{"std", "github.com/cloudevents/sdk-go/v2/event"}, "what a link promises holds for all of them"},
 	{"transport/identity/...", []string{"std", "transport/identity/..."}, "identity is the one thing that adapters share"},
@@ -37,11 +38,12 @@ var rules = []rule{
 	{"backend/storetest", []string{"std", "sync/resource", "backend", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
 	{"backend/memstore", []string{"std", "sync/resource", "backend"}, "adapters know their interface only"},
 	{"backend/kubestore", []string{"std", "sync/resource", "backend", "k8s.io/...", "github.com/go-logr/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "sigs.k8s.io/yaml"}, "only this adapter knows Kubernetes"},
-	{"principal", []string{"std", "sync/session", "sync/engine", "sync/ledger", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the hub works with any adapter, and without the spoke's code"},
-	{"agent", []string{"std", "sync/session", "sync/engine", "sync/ledger", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the spoke works with any adapter, and without the hub's code"},
+	{"principal/admin", []string{"std", "principal", "sync/inquiry", "sync/verify", "sync/engine", "sync/ledger", "sync/resource", "go.uber.org/zap/..."}, "what users ask is answered by what the principal and its agents say"},
+	{"principal", []string{"std", "sync/session", "sync/engine", "sync/ledger", "sync/verify", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the hub works with any adapter, and without the spoke's code"},
+	{"agent", []string{"std", "sync/session", "sync/inquiry", "sync/engine", "sync/ledger", "sync/verify", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the spoke works with any adapter, and without the hub's code"},
 	{"deploy/...", []string{"std"}, "manifests are data"},
 	{"cli/failpoint", []string{"std", "sync/resource", "backend", "transport"}, "a point is in an interface, not in an adapter of it"},
-	{"cli/...", []string{"std", "cli/...", "principal", "agent", "sync/...", "backend/...", "transport/...", "deploy/...", "github.com/urfave/cli/v2/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "k8s.io/...", "sigs.k8s.io/yaml"}, "programs choose the adapters, and nobody imports a program"},
+	{"cli/...", []string{"std", "cli/...", "principal/...", "agent", "sync/...", "backend/...", "transport/...", "deploy/...", "github.com/urfave/cli/v2/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "k8s.io/...", "sigs.k8s.io/yaml", "github.com/prometheus/client_golang/..."}, "programs choose the adapters, and nobody imports a program"},
 	{"e2e/...", []string{"*"}, "end-to-end tests may use everything"},
 }
 

@@ -33,6 +33,7 @@ func stories() []story {
 		{"TestScenario01_StatusesOfATimeApart", statusesApart},
 		{"TestScenario15_ALeafRestartedWhileApart", leafRestarted},
 		{"TenThousandEditsWhileAnAgentIsAway", tenThousand},
+		{"AnAgentThatLeavesAndComesBackFresh", registry},
 		{"DisasterEtcdRestored", restored},
 		{"DisasterEtcdLost", rebuilt},
 		{"DisasterEmptied", emptied},

@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+func (s *Server) agents(*http.Request) (any, error) {
+	out := Agents{Agents: []Agent{}}
+	for _, a := range s.cfg.Principal.Agents() {
+		out.Agents = append(out.Agents, describe(a))
+	}
+	return out, nil
+}
+
+func (s *Server) agent(r *http.Request) (any, error) {
+	a, err := s.cfg.Principal.Agent(r.PathValue("agent"))
+	if err != nil {
+		return nil, err
+	}
+	return describe(a), nil
+}
+
+// describe says how an agent stands.
+func describe(a principal.AgentStatus) Agent {
+	st := a.Session
+	out := Agent{
+		Name: a.Name, Mode: a.Mode.String(), State: a.State.String(),
+		Connected: st.Connected, Since: st.Since, Version: st.Peer.Version, Process: st.Peer.Process,
+		Hub: Side{
+			InStep: st.Engine.InStep, Rows: st.Engine.Rows, Copied: st.Engine.Copied,
+			Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters,
+		},
+		Held: []Held{},
+	}
+	for _, err := range []error{st.Err, a.Err} {
+		if err != nil {
+			out.Error = err.Error()
+		}
+	}
+	out.Held = append(held(SpokeSide, st.Engine.Theirs), held(HubSide, st.Engine.Held)...)
+	if len(out.Held) > 0 {
+		out.HeldOf = string(engine.HeldDigest(a.Held()))
+	}
+	return out
+}
+
+func held(side string, those []engine.Absent) []Held {
+	out := make([]Held, 0, len(those))
+	for _, a := range those {
+		out = append(out, Held{side, a.Key.String(), a.UID})
+	}
+	return out
+}
+
+// approve has the deletions carried out that the user has seen.
+func (s *Server) approve(r *http.Request) (any, error) {
+	var want Approval
+	if err := read(r, &want); err != nil {
+		return nil, err
+	}
+	name := r.PathValue("agent")
+	before, err := s.cfg.Principal.Agent(name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.cfg.Principal.Approve(r.Context(), name, resource.Digest(want.HeldOf))
+	if err != nil {
+		return nil, err
+	}
+	s.cfg.Log.Warn("held deletions are approved", zap.String("agent", name), zap.Int("copies", len(all)), zap.Stringer("first", all[0].Key))
+	return Approved{describe(before).Held}, nil
+}

@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
+)
+
+// What is said over HTTP, as JSON:
+//
+//	GET  /v1/agents                                     Agents
+//	GET  /v1/agents/{agent}                             Agent
+//	POST /v1/agents/{agent}/approve-deletions           Approval, answered by Approved
+//	GET  /v1/letters?agent=…                            Letters
+//	GET  /v1/agents/{agent}/letters/{side}/{id}         Letter, with its event
+//	POST /v1/agents/{agent}/letters/{side}/{id}/retry   {}, answered by {}
+//	POST /v1/agents/{agent}/letters/{side}/{id}/drop    {}, answered by {}
+//
+// What fails is answered by a Failure, with 404 for what is not there, 409 for what is not
+// as the caller takes it to be, 503 for what may be possible later.
+
+// Agents are all registered agents, by name.
+type Agents struct {
+	Agents []Agent `json:"agents"`
+}
+
+// An Agent says how one agent stands.
+type Agent struct {
+	Name      string    `json:"name"`
+	Mode      string    `json:"mode"`
+	State     string    `json:"state"`             // of the principal's session with it: starting, serving, failing or leaving
+	Error     string    `json:"error,omitempty"`   // what fails now
+	Connected bool      `json:"connected"`         // its process answers
+	Since     time.Time `json:"since,omitzero"`    // when Connected changed last; absent if it never did
+	Version   string    `json:"version,omitempty"` // of the program that answers, or answered last
+	Process   string    `json:"process,omitempty"` // random, another one for every process
+	Hub       Side      `json:"hub"`
+	Held      []Held    `json:"held"`                 // deletions that wait for approval
+	HeldOf    string    `json:"heldDigest,omitempty"` // stands for Held
+}
+
+// A Side says how one side of a link stands.
+type Side struct {
+	InStep      bool `json:"inStep"`      // it has the whole of the other's table
+	Rows        int  `json:"rows"`        // in its own table
+	Copied      int  `json:"copied"`      // rows of the other's table that it knows
+	Retrying    int  `json:"retrying"`    // objects whose last write failed, and will be tried again
+	DeadLetters int  `json:"deadLetters"` // what it cannot take in or hand over
+}
+
+// A Held is a copy that is not deleted until that is approved: its original is missing, and
+// nobody is known to have deleted it.
+type Held struct {
+	Side string `json:"side"` // that has the copy: hub or spoke
+	Key  string `json:"key"`  // as on the link: kind/namespace/name
+	UID  string `json:"uid"`  // of the original
+}
+
+// An Approval says what is approved.
+type Approval struct {
+	HeldOf string `json:"heldDigest"` // of the Agent, as it was shown
+}
+
+// Approved are the deletions that were approved.
+type Approved struct {
+	Held []Held `json:"held"`
+}
+
+// The sides of a link.
+const (
+	HubSide   = "hub"
+	SpokeSide = "spoke"
+)
+
+// A Letter is a dead letter of one side of the link to an agent.
+type Letter struct {
+	Agent string `json:"agent"`
+	Side  string `json:"side"` // hub or spoke
+	ledger.Letter
+}
+
+// Letters are dead letters of any number of agents, without their events.
+type Letters struct {
+	Letters []Letter `json:"letters"`
+	// Unread says of which agents the spoke's letters could not be read, and why.
+	Unread map[string]string `json:"unread,omitempty"`
+}
+
+// A Failure says why a request was not answered.
+type Failure struct {
+	Error string `json:"error"`
+}
