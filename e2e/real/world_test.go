@@ -92,16 +92,24 @@ func newWorld(t *testing.T) *world {
 }
 
 // newPrincipal prepares the principal, which reaches the API server by a line of its own.
-func (w *world) newPrincipal(t *testing.T) *program {
-	_, address, _ := strings.Cut(w.hub.URL(), "://")
-	line, err := netfault.Listen(func() string { return address })
-	require.NoError(t, err)
-	w.api = line
+func (w *world) newPrincipal(t *testing.T, args ...string) *program {
+	if w.api == nil {
+		line, err := netfault.Listen(func() string { return strings.TrimPrefix(w.hub.URL(), "https://") })
+		require.NoError(t, err)
+		w.api = line
+	}
+	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
+		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort)}, args...)...)
+}
+
+// principalAccount returns the kubeconfig of the principal's ServiceAccount, by its line.
+func (w *world) principalAccount(t *testing.T) string {
 	kubeconfig := w.account(t, w.hub)
 	text, err := os.ReadFile(kubeconfig)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(kubeconfig, bytes.ReplaceAll(text, []byte(address), []byte(line.Addr())), 0o600))
-	return w.program(t, "principal", w.hub, kubeconfig, oldClient, "--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort))
+	text = bytes.ReplaceAll(text, []byte(strings.TrimPrefix(w.hub.URL(), "https://")), []byte(w.api.Addr()))
+	require.NoError(t, os.WriteFile(kubeconfig, text, 0o600))
+	return kubeconfig
 }
 
 // account returns the kubeconfig of our program's ServiceAccount.
