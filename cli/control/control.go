@@ -27,6 +27,6 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		Usage:     "set up principals and agents",
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{pkiCommand(), agentCommand()},
+		Commands:  []*cli.Command{pkiCommand(), agentCommand(), benchCommand()},
 	}, args)
 }
