@@ -42,6 +42,7 @@ func stories() []story {
 		{"DisasterPrincipalMisled", misled},
 		{"DisasterRightsRevoked", rightsRevoked},
 		{"DisasterNamespaceDeleted", namespaceDeleted},
+		{"DisasterApproved", approved},
 		{"StrangersAndUnreachableClusters", refusals},
 		{"KilledAndWiped", killedAndWiped},
 		{"DeletedWhileThePrincipalIsDown", deletedWithoutPrincipal},
