@@ -171,15 +171,14 @@ func (w *world) holds(a *agent, names ...string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		held := []string{}
+		var held, want []string
 		for _, h := range said.Held {
 			held = append(held, h.Side+" "+h.Key)
 		}
-		want := []string{}
-		for _, name := range slices.Sorted(slices.Values(names)) {
+		for _, name := range names {
 			want = append(want, "spoke Application//"+name)
 		}
-		return equal(want, slices.Sorted(slices.Values(held)))
+		return equal(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(held)))
 	}
 }
 
