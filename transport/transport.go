@@ -191,6 +191,10 @@ type Hub interface {
 	// be closed, or it is an error. An agent that is registered again under that name is a
 	// new one: its Link begins with another epoch and an empty copy.
 	Forget(ctx context.Context, agent string) error
+	// Kept returns the agents for which something is kept, on disk or in memory, sorted: also
+	// those whose Link is not open, and those of a process before this one. Forget accepts
+	// each of them whose Link is closed.
+	Kept(ctx context.Context) ([]string, error)
 }
 
 // A Trouble is something that keeps a store from taking in what it should. It lasts until

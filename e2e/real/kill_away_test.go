@@ -37,7 +37,7 @@ func forced(t *testing.T, w *world) {
 	require.NoError(t, a.hub.gone("forced")(t.Context()))
 
 	require.NoError(t, a.Start(t.Context()))
-	within(t, patience, a.spoke.gone("forced"))
+	within(t, time.Minute, a.spoke.gone("forced"))
 	w.silent(t, 0)
 	w.unharmed(t, before, order{"forced": false})
 }
@@ -52,42 +52,57 @@ func (p *program) lines(t *testing.T) int {
 
 // hubAway: the hub is away for a minute, as it might be for an hour. The agents' probes
 // stay green all the time, nothing restarts them, and drift is reverted, also after an
-// agent was restarted without a hub.
+// agent was restarted without a hub. What is deleted on the hub meanwhile waits there if it
+// is to cascade, and nothing happens on the spoke; when the hub is back both are gone, and
+// what was deployed goes with the one, and stays with those that do not cascade.
 func hubAway(t *testing.T, w *world) {
-	const minute = time.Minute
 	l := newLife(t, w, "hub-away")
+	noCascade := l.create(t, "no-cascade", cascading)
+	within(t, time.Minute, all(l.one.hub.is(noCascade, healthy), w.inStep))
+	l.before = w.census(t)
+
 	since := time.Now()
 	w.principal.stop(t)
-	stop := l.one.probe(t)
-	pid := l.one.PID()
-	want := at(l.one.spoke.get(t, l.app("kept")), "spec")
-	reverted := func() {
-		t.Helper()
-		l.one.spoke.patch(t, l.app("kept"), fields{"spec": fields{"source": fields{"targetRevision": "vandal"}}})
-		within(t, soon, l.one.spoke.is(l.app("kept"), has(want, "spec")))
-	}
 	l.change(t)
 	l.order(t)
-	for time.Since(since) < minute/2 {
-		reverted()
-		time.Sleep(5 * time.Second)
-	}
+	l.gone[noCascade] = false // as argocd app delete --cascade=false does it
+	l.one.hub.patch(t, noCascade, fields{"metadata": fields{"finalizers": nil}})
+	l.one.hub.remove(t, noCascade)
+	waits := all(
+		l.one.hub.is(l.app("cascaded"), terminating), l.one.spoke.is(l.app("cascaded"), healthy), deployed(l.one.spoke.Cluster, l.app("cascaded")),
+		l.one.hub.gone(noCascade), l.one.spoke.is(noCascade, healthy), l.one.spoke.is(l.app("orphaned"), healthy),
+	)
+	pid := l.one.PID()
+	l.worksAlone(t, since.Add(30*time.Second))
 	require.Equal(t, pid, l.one.PID())
-	require.True(t, l.one.Running())
-	stop()
-
 	l.one.stop(t)
 	require.NoError(t, l.one.Start(t.Context()), "it gets ready without a hub")
-	stop = l.one.probe(t)
-	for time.Since(since) < minute {
-		reverted()
+	l.worksAlone(t, since.Add(time.Minute))
+	require.NoError(t, waits(t.Context()), "the hub waits, and nothing happens on the spoke")
+
+	require.NoError(t, w.principal.Start(t.Context()))
+	within(t, time.Minute, func(ctx context.Context) error { // the hub lets go last
+		hub, spoke := l.one.hub.gone(l.app("cascaded"))(ctx), all(l.one.spoke.gone(l.app("cascaded")), undeployed(l.one.spoke.Cluster, l.app("cascaded")))(ctx)
+		require.False(t, hub == nil && spoke != nil, "the hub has let go before the spoke is done: %v", spoke)
+		return hub
+	})
+	within(t, time.Minute, all(l.ended, l.one.spoke.gone(noCascade), deployed(l.one.spoke.Cluster, noCascade), w.inStep))
+	l.unharmed(t, w)
+}
+
+// worksAlone expects until a time that an agent runs, is well whenever it is asked, and
+// reverts drift.
+func (l *life) worksAlone(t *testing.T, until time.Time) {
+	t.Helper()
+	stop := l.one.probe(t)
+	want := at(l.one.spoke.get(t, l.app("kept")), "spec")
+	for time.Now().Before(until) {
+		l.one.spoke.patch(t, l.app("kept"), fields{"spec": fields{"source": fields{"targetRevision": "vandal"}}})
+		within(t, soon, l.one.spoke.is(l.app("kept"), has(want, "spec")))
 		time.Sleep(5 * time.Second)
 	}
 	stop()
-	l.unharmed(t, w)
-	require.NoError(t, w.principal.Start(t.Context()))
-	within(t, patience, all(l.ended, w.inStep))
-	l.unharmed(t, w)
+	require.True(t, l.one.Running())
 }
 
 // probe asks a program again and again, as a kubelet does, how it is, until what it returns
@@ -143,4 +158,18 @@ func (p *program) answers(ctx context.Context, path string, code int) error {
 		err = fmt.Errorf("%s%s: %s: %s", p.Name(), path, answer.Status, text)
 	}
 	return err
+}
+
+// connected checks that a connection of the agent's to the principal is up.
+func (a *agent) connected(ctx context.Context) error {
+	var found struct {
+		Leafs []struct{} `json:"leafs"`
+	}
+	if err := a.ask(ctx, "/leafz", &found); err != nil {
+		return err
+	}
+	if len(found.Leafs) == 0 {
+		return fmt.Errorf("%s is not connected", a.Name())
+	}
+	return nil
 }

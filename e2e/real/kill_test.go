@@ -2,11 +2,17 @@ package real
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
 )
@@ -28,10 +34,10 @@ func killedAndWiped(t *testing.T, w *world) {
 		name             string
 		principal, agent fate
 	}{
-		{"principal-killed", killed, spared},
+		{"agents-wiped", spared, wiped}, // also of what stories before have made them remember
 		{"agents-killed", spared, killed},
+		{"principal-killed", killed, spared},
 		{"principal-wiped", wiped, spared},
-		{"agents-wiped", spared, wiped},
 		{"both-killed", killed, killed},
 		{"both-wiped", wiped, wiped},
 	} {
@@ -40,13 +46,13 @@ func killedAndWiped(t *testing.T, w *world) {
 			l := newLife(t, w, c.name)
 			fates := map[*program]fate{w.principal: c.principal, l.one.program: c.agent, l.two.program: c.agent}
 			l.change(t)
-			w.befall(t, fates, func(p *program) { p.Kill() }, killed, wiped)
+			befall(fates, func(p *program) { p.Kill() }, killed, wiped)
 			l.change(t)
 			l.order(t)
-			w.befall(t, fates, func(p *program) { w.wipe(t, p) }, wiped)
-			w.befall(t, fates, func(p *program) { require.NoError(t, p.Start(t.Context())) }, killed, wiped)
+			befall(fates, func(p *program) { w.wipe(t, p) }, wiped)
+			befall(fates, func(p *program) { require.NoError(t, p.Start(t.Context())) }, killed, wiped)
 			l.change(t)
-			took := within(t, patience, all(l.ended, w.inStep))
+			took := within(t, time.Minute, all(l.ended, w.inStep))
 			w.silent(t, 0)
 			l.unharmed(t, w)
 			t.Logf("all is as ordered %.1f s after the start; played in %.1f s", took.Seconds(), time.Since(start).Seconds())
@@ -55,50 +61,12 @@ func killedAndWiped(t *testing.T, w *world) {
 }
 
 // befall does something to each program that has one of some fates.
-func (w *world) befall(t *testing.T, fates map[*program]fate, do func(*program), which ...fate) {
-	t.Helper()
+func befall(fates map[*program]fate, do func(*program), which ...fate) {
 	for p, f := range fates {
-		for _, one := range which {
-			if f == one {
-				do(p)
-			}
+		if slices.Contains(which, f) {
+			do(p)
 		}
 	}
-}
-
-// deletedWithoutPrincipal: what is deleted on the hub while the principal is down waits
-// there if it is to cascade, and nothing happens on the spoke; when the principal is back
-// both are gone, and what was deployed goes with one and stays with the other.
-func deletedWithoutPrincipal(t *testing.T, w *world) {
-	l := newLife(t, w, "no-principal")
-	noCascade := l.app("no-cascade") // as argocd app delete --cascade=false does it
-	repoURL := at(l.one.hub.get(t, l.app("kept")), "spec", "source", "repoURL").(string)
-	l.one.hub.create(t, cascading(application(noCascade, spec(l.one.name, repoURL, noCascade))))
-	within(t, time.Minute, all(l.one.hub.is(noCascade, healthy), w.inStep))
-	l.before = w.census(t)
-	l.gone[noCascade] = false
-
-	w.principal.stop(t)
-	l.order(t)
-	l.one.hub.patch(t, noCascade, fields{"metadata": fields{"finalizers": nil}})
-	l.one.hub.remove(t, noCascade)
-	time.Sleep(3 * time.Second)
-	require.NoError(t, all(
-		l.one.hub.is(l.app("cascaded"), terminating), l.one.spoke.is(l.app("cascaded"), healthy),
-		l.one.hub.gone(noCascade), l.one.spoke.is(noCascade, healthy), l.one.spoke.is(l.app("orphaned"), healthy),
-		deployed(l.one.spoke.Cluster, l.app("cascaded")),
-	)(t.Context()), "the hub waits, and nothing happens on the spoke")
-
-	require.NoError(t, w.principal.Start(t.Context()))
-	within(t, patience, func(ctx context.Context) error { // the hub lets go last
-		hub, spoke := l.one.hub.gone(l.app("cascaded"))(ctx), all(l.one.spoke.gone(l.app("cascaded")), undeployed(l.one.spoke.Cluster, l.app("cascaded")))(ctx)
-		require.False(t, hub == nil && spoke != nil, "the hub has let go before the spoke is done: %v", spoke)
-		return hub
-	})
-	within(t, patience, all(l.one.spoke.gone(noCascade), deployed(l.one.spoke.Cluster, noCascade)))
-	l.change(t)
-	within(t, patience, l.ended)
-	l.unharmed(t, w)
 }
 
 // deletedAndForgotten: two Applications are deleted on the hub while their agent is off, of
@@ -131,36 +99,37 @@ func deletedAndForgotten(t *testing.T, w *world) {
 	require.NoError(t, w.principal.Start(t.Context()))
 	w.wipe(t, a.program)
 	require.NoError(t, a.Start(t.Context()))
-	took := within(t, patience, all(a.spoke.gone("forgotten-seen"), a.spoke.gone("forgotten-unseen")))
+	took := within(t, time.Minute, all(a.spoke.gone("forgotten-seen"), a.spoke.gone("forgotten-unseen")))
 	t.Logf("gone %.1f s after the start of the agent", took.Seconds())
 	w.silent(t, 0)
 	w.unharmed(t, before, order{"forgotten-seen": false, "forgotten-unseen": false})
 	a.spoke.remove(t, "local")
 }
 
-// halfSynced: the principal is started while the hub's API server answers so slowly that it
-// has not seen the Applications when the agents connect. Nobody is told anything until it
-// has, nothing is deleted, and then what has happened meanwhile is done.
+// halfSynced: the principal is started while the hub's API server answers so slowly, and then
+// not at all, that it knows which agents there are and has not seen their Applications when
+// they connect. Nobody is told anything until it has, nothing is deleted, and then what has
+// happened meanwhile is done.
 func halfSynced(t *testing.T, w *world) {
 	l := newLife(t, w, "half-synced")
+	w.ballast(t)
+	w.silent(t, 0)
 	w.principal.stop(t)
-	l.change(t)
-	l.order(t)
-	heard, err := l.one.streams(t.Context())
-	require.NoError(t, err)
-
 	w.api.Set(netfault.Slow)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	started := make(chan error, 1)
 	go func() { started <- w.principal.Start(ctx) }()
-	unready := func(ctx context.Context) error {
-		return w.principal.answers(ctx, "/readyz", http.StatusServiceUnavailable)
-	}
-	within(t, patience, unready)
+	within(t, patience, w.principal.admitting)
 	w.api.Set(netfault.BlackHole)
-	time.Sleep(10 * time.Second) // in which the agents connect, if they are let
-	require.NoError(t, unready(ctx), "it does not serve anybody yet")
+
+	heard, err := l.one.streams(ctx)
+	require.NoError(t, err)
+	l.change(t)
+	l.order(t)
+	within(t, patience, l.one.connected)
+	time.Sleep(5 * time.Second) // in which it would say what it knows
+	require.NoError(t, w.principal.admitting(ctx))
 	now, err := l.one.streams(ctx)
 	require.NoError(t, err)
 	require.Equal(t, heard["IN_"+l.one.name], now["IN_"+l.one.name], "it has said nothing")
@@ -171,6 +140,32 @@ func halfSynced(t *testing.T, w *world) {
 
 	w.api.Set(netfault.Healthy)
 	require.NoError(t, <-started)
-	within(t, patience, all(l.ended, w.inStep))
+	within(t, time.Minute, all(l.ended, w.inStep))
 	l.unharmed(t, w)
+}
+
+// ballast makes a list of all Applications on the hub take seconds on a slow line, until the
+// test is over, by some that are no agent's.
+func (w *world) ballast(t *testing.T) {
+	const size = 1 << 20 // that of an object is bounded
+	random := make([]byte, size*3/4)
+	_, err := rand.NewChaCha8([32]byte{}).Read(random) // which cannot be compressed
+	require.NoError(t, err)
+	require.NoError(t, w.hub.Namespace(t.Context(), "ballast"))
+	p := place{w.hub, "ballast"}
+	for _, name := range []string{"one", "two"} {
+		s := spec("nobody", "https://git.example.com/ballast.git", "ballast")
+		s["source"].(fields)["helm"] = fields{"values": base64.StdEncoding.EncodeToString(random)}
+		p.create(t, application(name, s))
+		t.Cleanup(func() { require.NoError(t, p.apps().Delete(context.Background(), name, metav1.DeleteOptions{})) })
+	}
+}
+
+// admitting checks that the principal knows its agents, and not yet what is theirs.
+func (p *program) admitting(ctx context.Context) error {
+	err := p.answers(ctx, "/readyz", http.StatusOK)
+	if err == nil || !strings.Contains(err.Error(), "is being admitted") {
+		return fmt.Errorf("%s is not admitting agents: %w", p.Name(), err)
+	}
+	return nil
 }

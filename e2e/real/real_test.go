@@ -45,7 +45,6 @@ func stories() []story {
 		{"DisasterApproved", approved},
 		{"StrangersAndUnreachableClusters", refusals},
 		{"KilledAndWiped", killedAndWiped},
-		{"DeletedWhileThePrincipalIsDown", deletedWithoutPrincipal},
 		{"TestScenario13_DeletedWhileTheAgentLosesItsMemory", deletedAndForgotten},
 		{"TestScenario20_AgentsBeforeTheHubIsKnown", halfSynced},
 		{"TestScenario24_AForcedDeletionWithoutItsAgent", forced},

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
@@ -21,12 +23,13 @@ type mix struct {
 	rnd   *rand.Rand
 	bag   []func(*testing.T) // what comes next: each kind of change once, before any comes again
 
-	before     census
-	gone       order
-	made       int      // changes
-	created    int      // Applications that come and go
-	there      []string // those of them that are there, the oldest first
-	operations int      // that were asked for
+	before census
+	gone   order
+
+	made    int      // changes
+	created int      // Applications that come and go
+	there   []string // those of them that are there, the oldest first
+	syncs   syncs
 }
 
 // The Applications of a mix that stay: one that is synced by itself, and one that is when
@@ -39,12 +42,8 @@ const (
 func newMix(t *testing.T, w *world) *mix {
 	m := &mix{agent: w.agent(t, "edge-1"), repo: w.repo(t, "mix"), gone: order{}}
 	m.agent.hub.create(t, cascading(application(mixKept, spec(m.agent.name, m.repo.URL(), mixKept))))
-	manual := spec(m.agent.name, m.repo.URL(), mixRun)
-	delete(manual["syncPolicy"].(fields), "automated")
-	m.agent.hub.create(t, application(mixRun, manual))
-	within(t, time.Minute, all(m.agent.hub.is(mixKept, healthy), m.agent.hub.is(mixRun, has("OutOfSync", "status", "sync", "status"))))
-	m.operate(t)
-	within(t, time.Minute, m.ran)
+	m.syncs = newSyncs(t, m.agent, mixRun, m.repo)
+	within(t, time.Minute, all(m.agent.hub.is(mixKept, healthy), m.syncs.once))
 	within(t, patience, w.inStep)
 	m.before = w.census(t)
 	return m
@@ -54,7 +53,7 @@ func newMix(t *testing.T, w *world) *mix {
 func (m *mix) change(t *testing.T) {
 	t.Helper()
 	if len(m.bag) == 0 {
-		m.bag = []func(*testing.T){m.create, m.create, m.edit, m.remove, m.status, m.drift, m.operate}
+		m.bag = []func(*testing.T){m.create, m.create, m.renew, m.edit, m.remove, m.status, m.drift, m.lose, m.syncs.ask}
 		m.rnd.Shuffle(len(m.bag), func(i, j int) { m.bag[i], m.bag[j] = m.bag[j], m.bag[i] })
 	}
 	next := m.bag[0]
@@ -67,15 +66,41 @@ func (m *mix) change(t *testing.T) {
 // cascade.
 func (m *mix) create(t *testing.T) {
 	name := fmt.Sprint("mix-", m.created)
-	s := spec(m.agent.name, m.repo.URL(), name)
-	delete(s["syncPolicy"].(fields), "automated")
-	app := application(name, s)
+	app := m.application(name)
 	if m.created%2 == 0 {
 		app = cascading(app)
 	}
 	m.agent.hub.create(t, app)
 	m.created++
 	m.there = append(m.there, name)
+}
+
+// application returns one that deploys nothing.
+func (m *mix) application(name string) *unstructured.Unstructured {
+	s := spec(m.agent.name, m.repo.URL(), fmt.Sprint("mix-", m.made))
+	delete(s["syncPolicy"].(fields), "automated")
+	return application(name, s)
+}
+
+// renew deletes, on the hub, one that does not cascade, and creates another of its name.
+func (m *mix) renew(t *testing.T) {
+	for _, name := range m.there {
+		if len(m.agent.hub.get(t, name).GetFinalizers()) == 0 {
+			m.agent.hub.remove(t, name)
+			m.agent.hub.create(t, m.application(name))
+			return
+		}
+	}
+}
+
+// lose deletes a copy on the spoke, if it is there yet; it is to come back.
+func (m *mix) lose(t *testing.T) {
+	if len(m.there) == 0 {
+		return
+	}
+	name := m.there[m.rnd.IntN(len(m.there))]
+	err := m.agent.spoke.apps().Delete(t.Context(), name, metav1.DeleteOptions{})
+	require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
 }
 
 // remove deletes, on the hub, the oldest that is to go.
@@ -107,37 +132,13 @@ func (m *mix) status(t *testing.T) {
 	m.agent.spoke.patch(t, mixKept, annotated("argocd.argoproj.io/refresh", "normal"))
 }
 
-// operate asks for a sync on the hub, unless one is asked for or runs, as Argo CD has it.
-func (m *mix) operate(t *testing.T) {
-	app := m.agent.hub.get(t, mixRun)
-	if at(app, "operation") != nil {
-		return
-	}
-	m.agent.sync(t, mixRun)
-	m.operations++
-}
-
-// ran checks that all operations have run, each once. Argo CD numbers those that have ended
-// well, and forgets the oldest.
-func (m *mix) ran(ctx context.Context) error {
-	once := func(app *unstructured.Unstructured) error {
-		history, _ := at(app, "status", "history").([]any)
-		var last any
-		if len(history) > 0 {
-			last = history[len(history)-1].(fields)["id"]
-		}
-		return equal([]any{int64(m.operations - 1), "Succeeded", nil}, []any{last, at(app, "status", "operationState", "phase"), at(app, "operation")})
-	}
-	return all(m.agent.hub.is(mixRun, once), m.agent.spoke.is(mixRun, once))(ctx)
-}
-
 // settle expects that all has come to what it should be, and to rest.
 func (m *mix) settle(t *testing.T, w *world) {
 	t.Helper()
-	within(t, patience, all(w.inStep, m.ran, m.left))
+	within(t, time.Minute, all(w.inStep, m.syncs.once, m.left))
 	w.silent(t, 0)
 	w.unharmed(t, m.before, m.gone)
-	require.NoError(t, m.ran(t.Context()))
+	require.NoError(t, m.syncs.once(t.Context()))
 	require.NotZero(t, w.verified(t))
 }
 
