@@ -99,8 +99,11 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 		w.api = line
 	}
 	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
-		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort)}, args...)...)
+		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--admin-listen", w.desk()}, args...)...)
 }
+
+// desk is where argocd-agentctl asks the principal.
+func (w *world) desk() string { return "unix://" + filepath.Join(w.dir, "desk") }
 
 // principalAccount returns the kubeconfig of the principal's ServiceAccount, by its line.
 func (w *world) principalAccount(t *testing.T) string {
