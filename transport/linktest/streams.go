@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -382,11 +382,9 @@ func (w *world) exchange(h, a *end, n, size int) {
 			})
 			g.Go(func() error {
 				defer stop()
-				sum := fnv.New64a()
+				sum := crc32.NewIEEE()
 				got, err := io.Copy(sum, s)
-				want := fnv.New64a()
-				_, _ = want.Write(s.hears)
-				if err == nil && (got != int64(size) || sum.Sum64() != want.Sum64()) {
+				if err == nil && (got != int64(size) || sum.Sum32() != crc32.ChecksumIEEE(s.hears)) {
 					err = fmt.Errorf("%d bytes have come, and are not those that were sent", got)
 				}
 				return err
@@ -441,8 +439,8 @@ func streamsHTTP(w *world) {
 		}
 	})}
 	served := make(chan error, 1)
-	ctx, stop := context.WithCancel(w.ctx)
-	go func() { served <- server.Serve(listener{ctx, stop, a.link.Streams()}) }()
+	accepts, stop := context.WithCancel(w.ctx)
+	go func() { served <- server.Serve(listener{accepts, stop, a.link.Streams()}) }()
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return h.link.Streams().Open(ctx, "http")

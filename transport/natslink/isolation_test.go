@@ -226,7 +226,7 @@ func TestAgentCannotTouchStreamsOfAnother(t *testing.T) {
 	require.NoError(t, other.Close())
 	openStream(t, a.links["south"], a.south, "next")
 	openStream(t, a.south, a.links["south"], "next") // it is the first that is accepted
-	for len(a.heard) > 0 { // it hears itself, on its own server
+	for len(a.heard) > 0 {                           // it hears itself, on its own server
 		require.NotContains(t, string((<-a.heard).Data), "secret")
 	}
 }
