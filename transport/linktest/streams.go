@@ -363,18 +363,21 @@ func streamsSlowLine(w *world) {
 // and demands that they are the same.
 func (w *world) exchange(h, a *end, n, size int) {
 	w.Helper()
-	g, ctx := errgroup.WithContext(w.ctx)
-	for i := range n {
+	ends := make([][2]halfCloser, n)
+	for i := range ends {
 		from, to := h, a
 		if i%2 == 1 {
 			from, to = a, h
 		}
-		one, other := w.stream(from, to, fmt.Sprintf("exchange %d", i))
+		ends[i][0], ends[i][1] = w.stream(from, to, fmt.Sprintf("exchange %d", i))
+	}
+	g, ctx := errgroup.WithContext(w.ctx)
+	for _, e := range ends {
 		ours, theirs := blob(w, size), blob(w, size)
 		for _, s := range []struct {
 			halfCloser
 			says, hears []byte
-		}{{one, ours, theirs}, {other, theirs, ours}} {
+		}{{e[0], ours, theirs}, {e[1], theirs, ours}} {
 			stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 			g.Go(func() error {
 				_, err := s.Write(s.says)
