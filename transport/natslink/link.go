@@ -89,7 +89,7 @@ func openLink(c linkConfig) (*link, error) {
 
 // hearStreams has what the peer says of streams taken in.
 func (l *link) hearStreams() error {
-	sub, err := l.wire.Subscribe(l.hears, l.streams.take)
+	sub, err := l.wire.Subscribe(l.hears, func(m *nats.Msg) { l.streams.take(m, l.with.lives) })
 	if err != nil {
 		return err
 	}
