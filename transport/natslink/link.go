@@ -173,7 +173,7 @@ func (l *link) publish(ctx context.Context, m *nats.Msg) error {
 	ctx, done := l.log.cond.bind(ctx)
 	defer done()
 	var ack *jetstream.PubAck
-	err := storeError(l.log.patiently(ctx, func(ctx context.Context) (err error) {
+	err := storeError(l.log.patiently(ctx, requestPatience, func(ctx context.Context) (err error) {
 		ack, err = l.js.PublishMsg(ctx, m, options...) // its id makes another attempt harmless
 		return err
 	}))
