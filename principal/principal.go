@@ -112,7 +112,9 @@ func (p *Principal) Agents() []AgentStatus {
 	sessions := map[string]*session.Session{}
 	for name, s := range p.seats {
 		agents = append(agents, s.status)
-		sessions[name] = s.session
+		if s.live != nil {
+			sessions[name] = s.live.session
+		}
 	}
 	p.mu.Unlock()
 	for i, a := range agents {
