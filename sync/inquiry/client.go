@@ -35,15 +35,19 @@ const patience = 30 * time.Second
 // A Client asks an agent's process. It is also its Letters. Errors are ErrNoLetter, those of
 // dial, or of what was asked.
 type Client struct {
-	http *http.Client
+	http   *http.Client
+	limits limits
 }
+
+// limits are MaxObjects and MaxKept.
+type limits struct{ objects, kept int }
 
 var _ Letters = (*Client)(nil)
 
 // NewClient returns a Client that asks over streams of Service, which dial opens: one for
 // each question.
 func NewClient(dial func(context.Context) (net.Conn, error)) *Client {
-	return &Client{&http.Client{
+	return &Client{limits: limits{MaxObjects, MaxKept}, http: &http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				c, err := dial(ctx)
@@ -63,9 +67,7 @@ type hasty struct{ net.Conn }
 
 // Read implements net.Conn.
 func (h hasty) Read(b []byte) (int, error) {
-	if err := h.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return 0, err
-	}
+	_ = h.SetReadDeadline(time.Now().Add(patience)) // it fails where the peer has closed, and then Read does not wait
 	return h.Conn.Read(b)
 }
 
@@ -79,7 +81,7 @@ func (c *Client) Standing(ctx context.Context) (out Standing, err error) {
 // Objects returns all that the agent has, as keep makes it of what is read: parts are given
 // to it whole, or as Brief has them. keep is called from one goroutine.
 func (c *Client) Objects(ctx context.Context, brief bool, keep func(resource.Object) resource.Object) ([]resource.Object, error) {
-	return c.objects(ctx, http.MethodGet, "/v1/objects?brief="+fmt.Sprint(brief), nil, MaxObjects, keep)
+	return c.objects(ctx, http.MethodGet, "/v1/objects?brief="+fmt.Sprint(brief), nil, c.limits.objects, keep)
 }
 
 // Whole returns those objects whole that the agent has of up to MaxKeys keys.
@@ -121,7 +123,7 @@ func (c *Client) objects(ctx context.Context, method, path string, question []by
 		}
 		seen[read.Key] = true
 		read = keep(read)
-		if kept += size(read); kept > MaxKept || len(out) == most {
+		if kept += size(read); kept > c.limits.kept || len(out) == most {
 			return errors.New("it has more objects than can be")
 		}
 		out = append(out, read)
@@ -217,6 +219,7 @@ func (c *Client) lines(ctx context.Context, method, path string, question []byte
 	}
 	lines := bufio.NewScanner(io.LimitReader(response.Body, maxAll))
 	lines.Buffer(nil, maxLine)
+	lines.Split(wholeLines)
 	for lines.Scan() {
 		if err := f(lines.Bytes()); err != nil {
 			return fail(err)
@@ -226,6 +229,14 @@ func (c *Client) lines(ctx context.Context, method, path string, question []byte
 		return fail(err)
 	}
 	return nil
+}
+
+// wholeLines is bufio.ScanLines for lines that must have an end.
+func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
+	if atEOF && len(data) > 0 && bytes.IndexByte(data, '\n') < 0 {
+		return 0, nil, io.ErrUnexpectedEOF
+	}
+	return bufio.ScanLines(data, atEOF)
 }
 
 // refused returns why the agent does not answer, or does not about a letter.
