@@ -16,8 +16,13 @@ const IgnoreLabel = "argocd-agent.argoproj-labs.io/ignore-sync"
 // and has no Parts, so that nothing of it travels; if not it is o.
 func Exclude(o resource.Object) resource.Object {
 	if resource.ParseMetadata(o.Parts[resource.Meta]).Labels[IgnoreLabel] == "true" {
-		o.Excluded, o.Parts = true, resource.Parts{}
+		return excluded(o)
 	}
+	return o
+}
+
+func excluded(o resource.Object) resource.Object {
+	o.Excluded, o.Parts = true, resource.Parts{}
 	return o
 }
 

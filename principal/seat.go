@@ -90,7 +90,8 @@ func (p *Principal) follow(ctx context.Context, sets <-chan []backend.Agent) err
 	for {
 		select {
 		case set := <-sets:
-			for _, agent := range p.wanted(set) {
+			left := p.first(ctx, set)
+			for _, agent := range p.wanted(set, left) {
 				p.advance(ctx, agent, start)
 			}
 		case e := <-endings:
@@ -102,11 +103,26 @@ func (p *Principal) follow(ctx context.Context, sets <-chan []backend.Agent) err
 	}
 }
 
-// wanted notes which agents there are to be, and returns all those that there are or were.
-func (p *Principal) wanted(set []backend.Agent) (agents []string) {
+// first returns the leftovers if set is the first that the registry shows.
+func (p *Principal) first(ctx context.Context, set []backend.Agent) []string {
+	p.mu.Lock()
+	listed := p.listed
+	p.mu.Unlock()
+	if listed {
+		return nil
+	}
+	return p.leftovers(ctx, set)
+}
+
+// wanted notes which agents there are to be, and returns all those that there are or were,
+// some of them before this process.
+func (p *Principal) wanted(set []backend.Agent, left []string) (agents []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listed = true
+	for _, agent := range left {
+		p.seats[agent] = &seat{kept: true, status: AgentStatus{Name: agent}}
+	}
 	for _, s := range p.seats {
 		s.want = nil
 	}

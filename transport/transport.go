@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 )
@@ -187,8 +188,32 @@ type Hub interface {
 	// It waits until Run is ready to serve it.
 	Link(ctx context.Context, agent string) (Link, error)
 	// Forget cuts the agent off and removes everything that is kept for it. Its Link must
-	// be closed, or it is an error.
+	// be closed, or it is an error. An agent that is registered again under that name is a
+	// new one: its Link begins with another epoch and an empty copy.
 	Forget(ctx context.Context, agent string) error
+	// Kept returns the agents for which something is kept, on disk or in memory, sorted: also
+	// those whose Link is not open, and those of a process before this one. Forget accepts
+	// each of them whose Link is closed.
+	Kept(ctx context.Context) ([]string, error)
+}
+
+// A Trouble is something that keeps a store from taking in what it should. It lasts until
+// the cause is gone, and ends by itself.
+type Trouble struct {
+	// Agent is whose log or copy it befalls; "" is everything in this end's store.
+	Agent string
+	// What is one of a few short texts that the adapter documents, such as "log quota".
+	What string
+	// Err is what was seen last.
+	Err error
+	// Since is when it began.
+	Since time.Time
+}
+
+// Troubled is implemented by a Hub or a Dialer that has a store which may get into trouble.
+type Troubled interface {
+	// Troubles returns what is wrong now, sorted by Agent and What.
+	Troubles() []Trouble
 }
 
 // A Dialer is an agent's end of a transport.

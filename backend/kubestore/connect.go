@@ -8,9 +8,12 @@ import (
 
 	"github.com/go-logr/zapr"
 	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -49,23 +52,40 @@ func (w warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _ 
 }
 
 // follow keeps store equal to what list and watch give until ctx is done, and returns
-// the cause. It begins anew, after at most 5 s, whenever either fails. A list is never of
-// an older state than the API server has when it is asked.
+// the cause. It begins anew, after at most 5 s, whenever either fails.
+//
+// A list is never of an older state than the API server has when it is asked, and neither
+// does it ask for one that is as new as the last: a cluster that was restored from a
+// snapshot is younger than what it has shown. Nor is it watched from there on, for a watch
+// from a version that the cluster has not come to yet is silent until it has.
 func follow[L runtime.Object](
 	ctx context.Context, name string, log *zap.Logger, store cache.ReflectorStore,
-	list func(context.Context, metav1.ListOptions) (L, error), watch cache.WatchFuncWithContext,
+	list func(context.Context, metav1.ListOptions) (L, error), watcher cache.WatchFuncWithContext,
 ) error {
 	logger := zapr.NewLogger(log)
-	lw := &cache.ListWatch{WatchFuncWithContext: watch}
-	lw.ListWithContextFunc = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		if o.ResourceVersion == "0" { // any state, however old
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.ResourceVersion = ""
-		}
-		l, err := list(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		return l, nil
+			l, err := list(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return l, nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if o.SendInitialEvents != nil && *o.SendInitialEvents { // it begins with a list
+				o.ResourceVersion = ""
+				return watcher(ctx, o)
+			}
+			l, err := list(ctx, metav1.ListOptions{Limit: 1})
+			if err == nil {
+				err = reached(l, o.ResourceVersion)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return watcher(ctx, o)
+		},
 	}
 	r := cache.NewReflectorWithOptions(lw, nil, store, cache.ReflectorOptions{
 		Name:    name,
@@ -74,4 +94,24 @@ func follow[L runtime.Object](
 	})
 	r.RunWithContext(logTo(ctx, log))
 	return context.Cause(ctx)
+}
+
+// reached returns an error if a list shows that the cluster is younger than a version.
+func reached(list runtime.Object, version string) error {
+	l, err := meta.ListAccessor(list)
+	if err != nil {
+		return fmt.Errorf("kubestore: %w", err)
+	}
+	is, err := number(l.GetResourceVersion())
+	if err != nil {
+		return err
+	}
+	was, err := number(version)
+	if err != nil {
+		return err
+	}
+	if is < was {
+		return apierrors.NewResourceExpired(fmt.Sprintf("the cluster was at %d, and is at %d", was, is))
+	}
+	return nil
 }

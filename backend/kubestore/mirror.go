@@ -217,16 +217,17 @@ func (s sink) Replace(objects []any, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.kinds[s.kind]
+	if revision < t.revision {
+		s.log.Warn("the cluster has gone back in time", zap.String("kind", string(s.kind)),
+			zap.Uint64("was", t.revision), zap.Uint64("is", revision))
+		// First of all: what is missing now was not deleted, and no watch may show it as gone.
+		s.feed.End(fmt.Errorf("kubestore: revision %d after %d: %w", revision, t.revision, backend.ErrRewound))
+	}
 	for _, r := range t.missing(all) {
 		s.drop(t, backend.Gone{Key: r.Key, UID: r.UID})
 	}
 	for _, r := range all {
 		s.put(t, r)
-	}
-	if revision < t.revision {
-		s.log.Warn("the cluster has gone back in time", zap.String("kind", string(s.kind)),
-			zap.Uint64("was", t.revision), zap.Uint64("is", revision))
-		s.feed.End(fmt.Errorf("kubestore: revision %d after %d: %w", revision, t.revision, backend.ErrRewound))
 	}
 	s.changed(t, revision)
 	s.listed(t)

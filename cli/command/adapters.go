@@ -3,10 +3,12 @@ package command
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
@@ -34,11 +36,12 @@ func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (clust
 	}
 }
 
-// adapterFlags are those by which adapters are chosen.
+// adapterFlags are those by which adapters are chosen, and what is to be seen of a backend.
 func adapterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.String("transport", "", "nats", "the `transport` by which the two sides reach each other: nats"),
 		f.String("backend", "", "kubernetes", "the `backend` that has this side's objects: kubernetes or memory"),
+		f.String("label-selector", "", "", "a `selector` as kubectl takes it: objects whose labels do not match are not kept in step, and stay as they are on both sides; empty is all objects"),
 	}
 }
 
@@ -59,9 +62,20 @@ func openCluster(c *cli.Context, s resource.Side, log *zap.Logger) (cluster, err
 	if err != nil {
 		return cluster{}, err
 	}
+	selector, err := labelSelector(c)
+	if err != nil {
+		return cluster{}, err
+	}
 	k, err := open(c, s, log)
 	if err != nil {
 		return cluster{}, err
+	}
+	if !selector.Empty() {
+		k.store = backend.Selection{
+			Store:   k.store,
+			Selects: func(l map[string]string) bool { return selector.Matches(labels.Set(l)) },
+			Name:    fmt.Sprintf("--label-selector %q", c.String("label-selector")),
+		}
 	}
 	if file := c.String("agents-file"); file != "" && s == resource.Principal {
 		if _, err := agentsfile.Read(file); err != nil {
@@ -70,6 +84,14 @@ func openCluster(c *cli.Context, s resource.Side, log *zap.Logger) (cluster, err
 		k.registry = agentsfile.Registry{Path: file, Poll: 2 * time.Second, Log: log}
 	}
 	return k, nil
+}
+
+func labelSelector(c *cli.Context) (labels.Selector, error) {
+	s, err := labels.Parse(c.String("label-selector"))
+	if err != nil {
+		return nil, &shell.UsageError{Where: "--label-selector", What: err.Error(), Advice: "write one as kubectl takes it, such as team=blue,tier!=test"}
+	}
+	return s, nil
 }
 
 // openMemory keeps objects in memory, where nobody but the program itself can see them:

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/agent"
+	"github.com/argocd-fabric/argocd-agent/cli/metrics"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -28,7 +29,7 @@ func agentCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8002),
+		adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8002, 8181),
 	)...)
 	return &cli.Command{
 		Name:   "agent",
@@ -67,11 +68,16 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	end := dialer
+	if dialer, cluster.store, err = agentFailpoints(dialer, cluster.store); err != nil {
+		return err
+	}
 	letters, err := openLedger(c)
 	if err != nil {
 		return err
 	}
 	defer letters.Close() // what it was given is on disk
+	book := letters.Book("principal")
 	run, err := agent.New(agent.Config{
 		Name:      name,
 		Namespace: c.String("namespace"),
@@ -79,14 +85,14 @@ func runAgent(c *cli.Context) error {
 		Store:     cluster.store,
 		Rules:     rules,
 		Tick:      p.tick,
-		Letters:   letters.Book("principal"),
+		Letters:   book,
 		Log:       log,
 	})
 	if err != nil {
 		return err
 	}
 	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
-	return p.run(c.Context, run, cluster.run)
+	return p.run(c.Context, run, cluster.run, metrics.Server{Address: p.metrics, Source: agentMetrics(name, run, book, end)}.Run)
 }
 
 func agentRules(c *cli.Context) (r resource.Rules, err error) {

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/cli/metrics"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
@@ -26,7 +27,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		adminFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8003),
+		adminFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -70,6 +71,10 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	end := hub
+	if hub, cluster.store, err = hubFailpoints(hub, cluster.store); err != nil {
+		return err
+	}
 	identity, err := cluster.identity(c.Context)
 	if err != nil {
 		return err
@@ -96,7 +101,7 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
-	return p.run(c.Context, run, cluster.run, desk.Run)
+	return p.run(c.Context, run, cluster.run, desk.Run, metrics.Server{Address: p.metrics, Source: hubMetrics(run, letters, end)}.Run)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

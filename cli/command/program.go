@@ -15,19 +15,21 @@ import (
 )
 
 // programFlags are those of every program that runs until it is told to end.
-func programFlags(f shell.Flags, healthzPort int) []cli.Flag {
+func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 	return append([]cli.Flag{
 		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done; empty is the folder state in --nats-store-dir"),
 		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
 		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez and /readyz; 0 is off"),
+		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),
 	}, logFlags(f)...)
 }
 
 // A program is what the principal and an agent have in common.
 type program struct {
-	tick   time.Duration
-	health string // the address of its probes
-	log    *zap.Logger
+	tick    time.Duration
+	health  string // the address of its probes
+	metrics string // the address of its metrics
+	log     *zap.Logger
 }
 
 func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
@@ -35,11 +37,16 @@ func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
 	if p.tick, err = shell.Positive(c, "resync-tick"); err != nil {
 		return p, err
 	}
-	port, err := shell.Port(c, "healthz-port")
-	if port != 0 {
-		p.health = fmt.Sprint(":", port)
+	for flag, address := range map[string]*string{"healthz-port": &p.health, "metrics-port": &p.metrics} {
+		port, err := shell.Port(c, flag)
+		if err != nil {
+			return p, err
+		}
+		if port != 0 {
+			*address = fmt.Sprint(":", port)
+		}
 	}
-	return p, err
+	return p, nil
 }
 
 // A part is what a program runs.

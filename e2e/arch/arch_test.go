@@ -42,7 +42,8 @@ var rules = []rule{
 	{"principal", []string{"std", "sync/session", "sync/engine", "sync/ledger", "sync/verify", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the hub works with any adapter, and without the spoke's code"},
 	{"agent", []string{"std", "sync/session", "sync/inquiry", "sync/engine", "sync/ledger", "sync/verify", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the spoke works with any adapter, and without the hub's code"},
 	{"deploy/...", []string{"std"}, "manifests are data"},
-	{"cli/...", []string{"std", "cli/...", "principal/...", "agent", "sync/...", "backend/...", "transport/...", "deploy/...", "github.com/urfave/cli/v2/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "k8s.io/...", "sigs.k8s.io/yaml"}, "programs choose the adapters, and nobody imports a program"},
+	{"cli/failpoint", []string{"std", "sync/resource", "backend", "transport"}, "a point is in an interface, not in an adapter of it"},
+	{"cli/...", []string{"std", "cli/...", "principal/...", "agent", "sync/...", "backend/...", "transport/...", "deploy/...", "github.com/urfave/cli/v2/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "k8s.io/...", "sigs.k8s.io/yaml", "github.com/prometheus/client_golang/..."}, "programs choose the adapters, and nobody imports a program"},
 	{"e2e/...", []string{"*"}, "end-to-end tests may use everything"},
 }
 

@@ -5,4 +5,9 @@
 //
 // One world serves all stories, which follow one another on it. After each of them
 // nothing may change for ten seconds: no object, and no stream of the NATS servers.
+//
+// The last story kills the programs at points of their work that a seed decides; it can be
+// repeated with other seeds:
+//
+//	go test ./e2e/real -run TestReal/KilledAtFailpoints -timeout 2h -seed 1 -failpoint-runs 20
 package real

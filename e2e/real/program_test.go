@@ -37,7 +37,7 @@ func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconf
 			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", monitor),
 			"--healthz-port", fmt.Sprint(health),
 		}, args...),
-		Env:   []string{"TMPDIR=" + w.tmp(), client},
+		Env:   []string{"TMPDIR=" + w.tmp(), client, "ARGOCD_PRINCIPAL_METRICS_PORT=0", "ARGOCD_AGENT_METRICS_PORT=0"},
 		Ready: p.ready,
 	})
 	return p

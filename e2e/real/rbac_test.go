@@ -128,14 +128,26 @@ func grantsOf(rule rbacv1.PolicyRule, namespace string) (out []grant) {
 func (w *world) install(t *testing.T) {
 	w.rights = map[string]rights{}
 	for cluster, folder := range map[string]string{"hub": "principal", "spoke-1": "agent", "spoke-2": "agent"} {
-		r, c := readRights(t, folder), w.stack.Cluster(cluster)
-		require.NoError(t, c.Apply(t.Context(), r.manifests))
-		client, err := kubernetes.NewForConfig(c.RESTConfig())
-		require.NoError(t, err)
-		for _, g := range r.grants {
-			within(t, time.Minute, func(ctx context.Context) error { return r.allowed(ctx, client, g) })
-		}
-		w.rights[cluster] = r
+		w.rights[cluster] = readRights(t, folder)
+		w.grant(t, cluster)
+	}
+}
+
+// grant gives our program on a cluster its rights.
+func (w *world) grant(t *testing.T, cluster string) {
+	t.Helper()
+	require.NoError(t, w.stack.Cluster(cluster).Apply(t.Context(), w.rights[cluster].manifests))
+	w.granted(t, cluster)
+}
+
+// granted waits until the API server of a cluster knows of all rights of our program.
+func (w *world) granted(t *testing.T, cluster string) {
+	t.Helper()
+	r := w.rights[cluster]
+	client, err := kubernetes.NewForConfig(w.stack.Cluster(cluster).RESTConfig())
+	require.NoError(t, err)
+	for _, g := range r.grants {
+		within(t, time.Minute, func(ctx context.Context) error { return r.allowed(ctx, client, g) })
 	}
 }
 
@@ -160,13 +172,14 @@ func (r rights) allowed(ctx context.Context, client *kubernetes.Clientset, g gra
 	return err
 }
 
-// audited expects that nothing was refused to our programs and, if all stories have been
+// audited expects that nothing was refused to our programs, unless it was meant to be, and, if all stories have been
 // played, that they have used all that deploy/ grants, and so need it.
 func (w *world) audited(t *testing.T, all bool) {
 	unused := map[string][]grant{} // by account
 	for cluster, r := range w.rights {
 		records, err := w.stack.Cluster(cluster).Audit()
 		require.NoError(t, err)
+		records = w.unrevoked(cluster, records)
 		records = slices.DeleteFunc(records, func(a stack.AuditRecord) bool { return a.User != r.user() })
 		require.NotEmpty(t, records, "what our program has done on %s", cluster)
 		for _, a := range records {

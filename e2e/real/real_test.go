@@ -33,7 +33,22 @@ func stories() []story {
 		{"TestScenario01_StatusesOfATimeApart", statusesApart},
 		{"TestScenario15_ALeafRestartedWhileApart", leafRestarted},
 		{"TenThousandEditsWhileAnAgentIsAway", tenThousand},
+		{"AnAgentThatLeavesAndComesBackFresh", registry},
+		{"DisasterEtcdRestored", restored},
+		{"DisasterEtcdLost", rebuilt},
+		{"DisasterEmptied", emptied},
+		{"DisasterReapplied", reapplied},
+		{"DisasterIdentityLost", identityLost},
+		{"DisasterPrincipalMisled", misled},
+		{"DisasterRightsRevoked", rightsRevoked},
+		{"DisasterNamespaceDeleted", namespaceDeleted},
 		{"StrangersAndUnreachableClusters", refusals},
+		{"KilledAndWiped", killedAndWiped},
+		{"TestScenario13_DeletedWhileTheAgentLosesItsMemory", deletedAndForgotten},
+		{"TestScenario20_AgentsBeforeTheHubIsKnown", halfSynced},
+		{"TestScenario24_AForcedDeletionWithoutItsAgent", forced},
+		{"TestScenario30_TheHubIsAway", hubAway},
+		{"KilledAtFailpoints", failpoints},
 	}
 }
 

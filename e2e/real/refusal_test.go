@@ -41,7 +41,7 @@ func unknownAgent(t *testing.T, w *world) {
 			"--agent-mode", "managed", "--server-address", "127.0.0.1", "--server-port", fmt.Sprint(w.leafPort),
 			"--nats-store-dir", filepath.Join(w.dir, "stranger"), "--healthz-port", fmt.Sprint(health),
 		},
-		Env:   []string{"TMPDIR=" + w.tmp()},
+		Env:   []string{"TMPDIR=" + w.tmp(), "ARGOCD_AGENT_METRICS_PORT=0"},
 		Ready: p.ready,
 	})
 	require.NoError(t, p.Start(t.Context()), "it works on alone")

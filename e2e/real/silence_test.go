@@ -55,15 +55,6 @@ func (w *world) picture(ctx context.Context) (picture, error) {
 // streams returns the last sequence of each stream of the program's NATS server. A stream
 // gives each message that goes into it the next one, and forgets none.
 func (p *program) streams(ctx context.Context) (map[string]uint64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.monitor+"/jsz?accounts=true&streams=true", nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
 	var found struct {
 		Accounts []struct {
 			Streams []struct {
@@ -74,7 +65,7 @@ func (p *program) streams(ctx context.Context) (map[string]uint64, error) {
 			} `json:"stream_detail"`
 		} `json:"account_details"`
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil {
+	if err := p.ask(ctx, "/jsz?accounts=true&streams=true", &found); err != nil {
 		return nil, err
 	}
 	out := map[string]uint64{}
@@ -84,6 +75,20 @@ func (p *program) streams(ctx context.Context) (map[string]uint64, error) {
 		}
 	}
 	return out, nil
+}
+
+// ask reads what the program's NATS server says of itself.
+func (p *program) ask(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.monitor+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	return json.NewDecoder(answer.Body).Decode(into)
 }
 
 // silent expects that the world comes to rest, and then that nothing moves for a time.

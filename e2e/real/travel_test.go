@@ -86,11 +86,15 @@ func oneName(t *testing.T, w *world) {
 	require.NoError(t, all(one.hub.is(name, healthy), one.spoke.is(name, healthy))(t.Context()))
 }
 
-// repo creates a Git repository with something to deploy.
+// repo returns a Git repository with something to deploy, which is created when it is asked
+// for first.
 func (w *world) repo(t *testing.T, name string) *stack.GitRepo {
-	repo, err := w.stack.GitRepo(t.Context(), name)
-	require.NoError(t, err)
-	return repo
+	if w.repos[name] == nil {
+		repo, err := w.stack.GitRepo(t.Context(), name)
+		require.NoError(t, err)
+		w.repos[name] = repo
+	}
+	return w.repos[name]
 }
 
 // identity returns the hub's, as it is written there.

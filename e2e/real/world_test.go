@@ -42,6 +42,8 @@ type world struct {
 	stores     stores
 	rights     map[string]rights // by cluster
 	fleet      bool              // edge-2 has the Applications of the fleet
+	repos      map[string]*stack.GitRepo
+	revoked    map[string][]span // of the audit logs, by cluster: what is refused there is meant to be
 }
 
 // An agent is one agent, and the place of its Applications on either side.
@@ -62,11 +64,12 @@ var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2"}
 func newWorld(t *testing.T) *world {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
 	s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{
-		{Name: "hub", CRDs: true},
+		{Name: "hub", CRDs: true, Controllers: true, Etcd: true}, // one of them empties namespaces
 		{Name: "spoke-1", ArgoCD: true},
 		{Name: "spoke-2", CRDs: true, Controllers: true}, // of which one ends foreground deletions
 	}})
 	w := &world{stack: s, hub: s.Cluster("hub"), dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
+	w.repos, w.revoked = map[string]*stack.GitRepo{}, map[string][]span{}
 	require.NoError(t, os.MkdirAll(w.tmp(), 0o755))
 	t.Cleanup(func() {
 		for _, a := range w.agents {
@@ -89,16 +92,24 @@ func newWorld(t *testing.T) *world {
 }
 
 // newPrincipal prepares the principal, which reaches the API server by a line of its own.
-func (w *world) newPrincipal(t *testing.T) *program {
-	_, address, _ := strings.Cut(w.hub.URL(), "://")
-	line, err := netfault.Listen(func() string { return address })
-	require.NoError(t, err)
-	w.api = line
+func (w *world) newPrincipal(t *testing.T, args ...string) *program {
+	if w.api == nil {
+		line, err := netfault.Listen(func() string { return strings.TrimPrefix(w.hub.URL(), "https://") })
+		require.NoError(t, err)
+		w.api = line
+	}
+	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
+		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort)}, args...)...)
+}
+
+// principalAccount returns the kubeconfig of the principal's ServiceAccount, by its line.
+func (w *world) principalAccount(t *testing.T) string {
 	kubeconfig := w.account(t, w.hub)
 	text, err := os.ReadFile(kubeconfig)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(kubeconfig, bytes.ReplaceAll(text, []byte(address), []byte(line.Addr())), 0o600))
-	return w.program(t, "principal", w.hub, kubeconfig, oldClient, "--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort))
+	text = bytes.ReplaceAll(text, []byte(strings.TrimPrefix(w.hub.URL(), "https://")), []byte(w.api.Addr()))
+	require.NoError(t, os.WriteFile(kubeconfig, text, 0o600))
+	return kubeconfig
 }
 
 // account returns the kubeconfig of our program's ServiceAccount.

@@ -77,7 +77,8 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	p := &program{cmd: exec.Command(find(ts, args[1]), args[2:]...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = ts.Getenv("WORK"), p, p
-	p.cmd.Env = os.Environ()
+	// All scripts share the machine's ports: one that looks at metrics says where they are.
+	p.cmd.Env = append(os.Environ(), "ARGOCD_PRINCIPAL_METRICS_PORT=0", "ARGOCD_AGENT_METRICS_PORT=0")
 	for _, name := range []string{"TMPDIR", "KUBECONFIG", "KUBE_FEATURE_WatchListClient"} {
 		if value := ts.Getenv(name); value != "" {
 			p.cmd.Env = append(p.cmd.Env, name+"="+value)

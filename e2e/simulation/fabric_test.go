@@ -22,6 +22,8 @@ type fabric struct {
 	within func(t *testing.T, play func(t *testing.T))
 	// keeps says that logs and copies outlive the processes.
 	keeps bool
+	// virtual says that time costs nothing.
+	virtual bool
 	// wipesStopped says that a store can only be wiped while its process does not run.
 	wipesStopped bool
 	// tick is that of every session; patience is how long agreement may take once all is
@@ -50,9 +52,10 @@ func play(t *testing.T, story func(t *testing.T, f fabric)) {
 // inMemory is the fabric of memlink, whose healthy lines have this weather.
 func inMemory(name string, keeps bool, w memlink.Weather) fabric {
 	return fabric{
-		name:   name,
-		within: synctest.Test,
-		keeps:  keeps,
+		name:    name,
+		within:  synctest.Test,
+		keeps:   keeps,
+		virtual: true,
 		network: func(*testing.T) linktest.Network {
 			return &memory{Network: memlink.New(memlink.Config{Seed: 1, Keeps: keeps, Weather: w}), healthy: w}
 		},

@@ -45,6 +45,8 @@ type world struct {
 	net    linktest.Network
 	mode   resource.Mode
 	spokes []*spoke
+	view   func(backend.Store) backend.Store // what the principal sees of its cluster
+	log    *zap.Logger                       // of the principal
 
 	cluster   *memstore.Store      // the hub's
 	principal *principal.Principal // that runs, or ran last
@@ -66,7 +68,8 @@ type spoke struct {
 
 // newWorld returns a world with agents of one mode. Nothing runs but the controllers.
 func newWorld(t *testing.T, f fabric, agents int, mode resource.Mode) *world {
-	w := &world{t: t, f: f, net: f.network(t), mode: mode, cluster: memstore.New(memstore.Config{Name: "hub"})}
+	w := &world{t: t, f: f, net: f.network(t), mode: mode, cluster: memstore.New(memstore.Config{Name: "hub"}), log: zap.NewNop()}
+	w.view = func(s backend.Store) backend.Store { return s }
 	for i := range agents {
 		s := &spoke{w: w, name: fmt.Sprint("agent-", i)}
 		s.cluster = memstore.New(memstore.Config{Name: s.name})
@@ -100,10 +103,10 @@ func (w *world) startHub() {
 	p, err := principal.New(principal.Config{
 		Identity: hubIdentity,
 		Hub:      tappedHub{w.net.StartHub(w.t), w},
-		Store:    tappedStore{w.cluster, func(k resource.Key) *tap { return &w.spoke(k.Namespace).up }},
+		Store:    w.view(tappedStore{w.cluster, func(k resource.Key) *tap { return &w.spoke(k.Namespace).up }}),
 		Registry: w,
 		Tick:     w.f.tick,
-		Log:      zap.NewNop(),
+		Log:      w.log,
 	})
 	require.NoError(w.t, err)
 	stop := w.run(p.Run)

@@ -14,8 +14,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// startAPIServer starts the API server and returns once it is ready.
+// startAPIServer starts the API server, after the cluster's own etcd if it has one, and
+// returns once it is ready.
 func (c *Cluster) startAPIServer(ctx context.Context) error {
+	if c.cfg.Etcd {
+		if err := c.etcd.process.Start(ctx); err != nil {
+			return err
+		}
+	}
 	if err := os.WriteFile(c.file("audit-policy.yaml"), []byte(auditPolicy), 0o644); err != nil {
 		return fmt.Errorf("stack: start %s: %w", APIServer, err)
 	}
@@ -27,7 +33,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 
 func (c *Cluster) apiServerArgs() []string {
 	return []string{
-		"--etcd-servers=" + c.stack.etcdURL,
+		"--etcd-servers=" + c.etcd.url,
 		"--etcd-prefix=/" + c.cfg.Name,
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",

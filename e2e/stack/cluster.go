@@ -19,6 +19,7 @@ type Cluster struct {
 	stack  *Stack
 	cfg    ClusterConfig
 	dir    string
+	etcd   *etcd
 	url    string
 	ca     *authority
 	token  string // of the administrator
@@ -45,11 +46,19 @@ func (s *Stack) newCluster(cfg ClusterConfig) (*Cluster, error) {
 		stack: s,
 		cfg:   cfg,
 		dir:   filepath.Join(s.dir, cfg.Name),
+		etcd:  s.etcd,
 		ports: map[string]int{},
 		parts: map[string]*Process{},
 	}
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("stack: cluster %s: %w", cfg.Name, err)
+	}
+	if cfg.Etcd {
+		own, err := s.newEtcd(cfg.Name+"-etcd", c.dir)
+		if err != nil {
+			return nil, err
+		}
+		c.etcd = own
 	}
 	if err := c.reserve(); err != nil {
 		return nil, err

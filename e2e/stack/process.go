@@ -69,6 +69,9 @@ func NewProcess(cfg ProcessConfig) *Process { return &Process{cfg: cfg} }
 // Name returns the name from the configuration.
 func (p *Process) Name() string { return p.cfg.Name }
 
+// Config returns the configuration, to make a variant of the process with it.
+func (p *Process) Config() ProcessConfig { return p.cfg }
+
 // Log returns the path of the log file.
 func (p *Process) Log() string { return p.cfg.Log }
 

@@ -36,6 +36,9 @@ type ClusterConfig struct {
 	CRDs bool
 	// ApplicationSets installs the definition of ApplicationSet too.
 	ApplicationSets bool
+	// Etcd gives the cluster an etcd of its own, which can go back in time alone: see
+	// [Cluster.Snapshot] and [Cluster.Restore].
+	Etcd bool
 	// Controllers runs the controller manager and the scheduler.
 	Controllers bool
 	// Node runs kwok and one node, on which pods start, show logs and take exec.
@@ -48,12 +51,13 @@ type ClusterConfig struct {
 	Server bool
 }
 
-// A Stack is a set of running clusters with one etcd below them.
+// A Stack is a set of running clusters, with one etcd below those that have none of their
+// own.
 type Stack struct {
 	dir      string
 	binaries *Binaries
 	ports    *ports
-	etcdURL  string
+	etcd     *etcd
 	clusters map[string]*Cluster
 
 	mu    sync.Mutex
@@ -129,12 +133,9 @@ func (s *Stack) Binaries() *Binaries { return s.binaries }
 // Dir returns the directory of state and logs.
 func (s *Stack) Dir() string { return s.dir }
 
-// Etcd returns the process that keeps the state of all clusters.
-func (s *Stack) Etcd() *Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rings[storage][0]
-}
+// Etcd returns the process that keeps the state of all clusters without an etcd of their
+// own.
+func (s *Stack) Etcd() *Process { return s.etcd.process }
 
 // Port returns a port of 127.0.0.1 that stays reserved until the stack is
 // closed.

@@ -28,7 +28,8 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 		return nil
 	}
 	var a Action
-	switch goal := e.goal(now, k, en); {
+	goal := e.goal(now, k, en)
+	switch {
 	case goal == nil && en.local == nil, goal != nil && en.local != nil && *goal == *en.local:
 		en.tried, en.tries, en.fault, en.failure, en.keys = nil, 0, "", "", resource.Metadata{}
 		return nil
@@ -44,6 +45,7 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 	if !same {
 		en.tries = 0
 	}
+	e.tally.note(en.local, goal)
 	en.tried, en.triedOf, en.busy, en.fault = a, digest(en.told), true, ""
 	return []Action{a}
 }

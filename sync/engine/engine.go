@@ -46,6 +46,8 @@ type Engine struct {
 	breaker
 	company
 
+	tally
+
 	open  bool
 	epoch string // of our log
 	since uint64 // how far our store had come when it was listed

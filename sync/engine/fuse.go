@@ -184,21 +184,3 @@ func (e *Engine) state() []Action {
 	f.Removed, f.Held = slices.Clone(f.Removed), slices.Clone(f.Held)
 	return send(FuseKey, f)
 }
-
-// A Status says how one side of a link stands.
-type Status struct {
-	InStep bool     // the copy of the peer's table is known to be whole
-	Rows   int      // in our table
-	Copied int      // rows of the peer's table that are known
-	Held   []Absent // copies that are not removed for absence until somebody approves
-	Theirs []Absent // the same on the peer's side
-	Failed int      // keys whose last write failed, and will be tried again
-}
-
-// Status returns how this side stands.
-func (e *Engine) Status() Status {
-	return Status{
-		InStep: e.InStep(), Rows: e.log.count, Copied: e.copy.count,
-		Held: slices.Clone(e.fuse.Held), Theirs: slices.Clone(e.theirs), Failed: len(e.failed),
-	}
-}

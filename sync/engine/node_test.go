@@ -23,6 +23,7 @@ type node struct {
 	watch []watched             // Changed, Vanished and Wrote, on their way
 	work  []job                 // Writes and Removes, under way
 	done  []engine.Event        // Unsent, on their way
+	stuck keySet                // writes of these fail, whatever they are
 	blind bool                  // its store is looked at in the wrong place: it seems empty
 	rev   int                   // the store's revision
 
@@ -181,7 +182,9 @@ func (n *node) act() {
 	n.work = slices.Delete(slices.Clone(n.work), i, i+1)
 	ev := engine.Wrote{Key: target(j.act)}
 	roll := n.w.r.IntN(10)
-	if n.w.faulty && roll == 0 {
+	if n.stuck[ev.Key] {
+		ev.Outcome, ev.Text = engine.Failed, "stuck"
+	} else if n.w.faulty && roll == 0 {
 		ev.Outcome, ev.Text = engine.Failed, "try again"
 	} else if w, ok := j.act.(engine.Write); ok && n.refuses(w.Object) {
 		ev.Outcome, ev.Text = engine.Refused, "bad spec"

@@ -44,6 +44,7 @@ type world struct {
 	blurred  map[string]bool           // UIDs of copies one of whose owner's keys somebody else has changed
 	line     map[resource.Key][]string // the originals that a key has had
 	spoilt   map[resource.Digest]bool  // rows that were once unreadable when they arrived
+	babel    keySet                    // keys whose rows the agent cannot read
 
 	asks, asked int // Asks, and the keys that they listed
 	err         error
@@ -208,7 +209,7 @@ func (w *world) flow() bool {
 			moved = true
 		}
 		if m, ok := h.next(w.r, w.faulty, w.up); ok {
-			w.node[1-i].step(w.spoil(m))
+			w.node[1-i].step(w.spoil(w.node[i], m))
 			moved = true
 		}
 		if w.node[i].turn() {
@@ -221,15 +222,16 @@ func (w *world) flow() bool {
 	return moved
 }
 
-// spoil makes a row unreadable on its way, once; said again it is whole.
-func (w *world) spoil(m engine.Received) engine.Received {
+// spoil makes a row unreadable on its way, once: said again it is whole.
+func (w *world) spoil(by *node, m engine.Received) engine.Received {
 	r, ok := m.Message.Body.(engine.Record)
-	if !ok || !w.faulty || w.spoilt[r.Digest()] || w.r.IntN(30) > 0 {
+	babel := by.side == resource.Principal && w.babel[m.Message.Key]
+	if !ok || !babel && (!w.faulty || w.spoilt[r.Digest()] || w.r.IntN(30) > 0) {
 		return m
 	}
 	w.spoilt[r.Digest()] = true
 	u := engine.Unreadable{Row: r.Digest(), Text: "spoilt"}
-	if w.r.IntN(2) == 0 {
+	if babel || w.r.IntN(2) == 0 {
 		u.UID = r.UID
 	}
 	m.Message.Body = u

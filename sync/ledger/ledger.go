@@ -28,6 +28,9 @@ const (
 	MaxBytes   = 16 << 20
 )
 
+// owner is the bucket that says whose the Ledger is. No peer has such a name.
+const owner = "$owner"
+
 // patience is how long Open waits for another process that has the file open.
 const patience = time.Second
 
@@ -69,6 +72,9 @@ func Open(file string) (*Ledger, error) {
 func (l *Ledger) load() error {
 	return l.db.View(func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(peer []byte, bucket *bbolt.Bucket) error {
+			if string(peer) == owner {
+				return nil
+			}
 			b := l.Book(string(peer))
 			return bucket.ForEach(func(_, text []byte) error {
 				var letter Letter
@@ -101,6 +107,25 @@ func (l *Ledger) Book(peer string) *Book {
 		l.books[peer] = &Book{db: l.db, peer: peer, letters: map[string]Letter{}}
 	}
 	return l.books[peer]
+}
+
+// Claim makes identity the owner, and returns who was before; "" if nobody was.
+func (l *Ledger) Claim(identity string) (before string, err error) {
+	if l.db == nil {
+		return "", nil
+	}
+	err = l.db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists([]byte(owner))
+		if err != nil {
+			return err
+		}
+		before = string(b.Get([]byte(owner)))
+		return b.Put([]byte(owner), []byte(identity))
+	})
+	if err != nil {
+		return "", fmt.Errorf("ledger: claim for %s: %w", identity, err)
+	}
+	return before, nil
 }
 
 // Peers returns the peers of which there are letters, sorted.

@@ -96,6 +96,21 @@ func TestForget(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+func TestClaim(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "letters.db")
+	for i, before := range []string{"", "hub-0", "hub-1"} {
+		l := open(t, file)
+		got, err := l.Claim(fmt.Sprint("hub-", i))
+		require.NoError(t, err)
+		require.Equal(t, before, got)
+		require.Empty(t, l.Peers())
+		require.NoError(t, l.Close())
+	}
+	got, err := ledger.InMemory().Claim("hub")
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
 func TestBounds(t *testing.T) {
 	b := ledger.InMemory().Book("edge-1")
 	for i := range ledger.MaxLetters + 10 {

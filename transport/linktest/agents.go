@@ -16,6 +16,8 @@ var agents = []test{
 	{name: "AgentsAreApart", run: agentsAreApart},
 	{name: "UnknownAgent", run: unknownAgent},
 	{name: "Forget", run: forget},
+	{name: "Kept", run: kept, needs: []Store{HubLog}},
+	{name: "NextOfThatName", run: nextOfThatName},
 }
 
 // agentsAreApart: agents use the same keys, and one begins with the name of another.
@@ -111,4 +113,65 @@ func forget(w *world) {
 	a.resend(up)
 	h.awaitTable(up)
 	a.awaitValues(down)
+}
+
+// kept: what is kept for an agent is known also to a process that has not opened its Link,
+// and is gone once it is forgotten.
+func kept(w *world) {
+	w.startHub()
+	w.checkKept()
+	b := w.openHub("beta")
+	a := w.openHub("alpha")
+	w.checkKept("alpha", "beta")
+	a.close()
+	w.checkKept("alpha", "beta")
+	w.stopHub()
+	b.close()
+	w.startHub()
+	w.checkKept("alpha", "beta")
+	require.NoError(w, w.hub.Forget(w.ctx, "beta"))
+	w.checkKept("alpha")
+	w.openHub("alpha").close()
+	w.stopHub()
+	w.startHub()
+	w.checkKept("alpha")
+	require.NoError(w, w.hub.Forget(w.ctx, "alpha"))
+	w.checkKept()
+}
+
+func (w *world) checkKept(want ...string) {
+	w.Helper()
+	got, err := w.hub.Kept(w.ctx)
+	require.NoError(w, err)
+	require.Equal(w, want, append([]string(nil), got...))
+}
+
+// nextOfThatName: an agent that is registered again under its name, with a store of its own
+// that is new, gets nothing of what was said to the one before it, and nothing of that is
+// heard again.
+func nextOfThatName(w *world) {
+	h, a := w.pair("alpha")
+	down, up := table{}, table{}
+	h.fill(down)
+	a.fill(up)
+	a.awaitTable(down)
+	h.awaitTable(up)
+	epoch := h.log().Epoch
+	h.close()
+	require.NoError(w, w.hub.Forget(w.ctx, "alpha"))
+	a.awaitDown()
+	a.close()
+	for _, s := range []Store{AgentLog, AgentCopy} {
+		if w.traits.keeps(s) {
+			w.Wipe(w.T, "alpha", s)
+		}
+	}
+	h, a = w.pair("alpha")
+	down, up = table{}, table{}
+	h.send(down, "new")
+	a.send(up, "new")
+	a.awaitTable(down)
+	h.awaitTable(up)
+	require.NotEqual(w, epoch, h.checkLog(down))
+	a.checkLog(up)
 }

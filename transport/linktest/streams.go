@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ var streams = []test{
 	{name: "Streams/Many", run: streamsMany},
 	{name: "Streams/Limit", run: streamsLimit},
 	{name: "Streams/SlowLine", run: streamsSlowLine},
+	{name: "Streams/HTTP", run: streamsHTTP},
 }
 
 // A halfCloser is what every stream is.
@@ -428,3 +430,67 @@ func streamsLimit(w *world) {
 		w.checkStream(ends[0], ends[1])
 	}
 }
+
+// streamsHTTP: an unmodified HTTP server and client work over streams.
+func streamsHTTP(w *world) {
+	h, a := w.streamPair()
+	server := &http.Server{Handler: http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		all, err := io.ReadAll(r.Body)
+		if err == nil {
+			_, _ = to.Write(all) // the client judges what comes of it
+		}
+	})}
+	served := make(chan error, 1)
+	ctx, stop := context.WithCancel(w.ctx)
+	go func() { served <- server.Serve(listener{ctx, stop, a.link.Streams()}) }()
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return h.link.Streams().Open(ctx, "http")
+		},
+	}}
+	g, ctx := errgroup.WithContext(w.ctx)
+	for range 10 {
+		body := blob(w, 300<<10)
+		g.Go(func() error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://alpha/echo", bytes.NewReader(body))
+			if err != nil {
+				return err
+			}
+			answer, err := client.Do(r)
+			if err != nil {
+				return err
+			}
+			got, err := io.ReadAll(answer.Body)
+			if err == nil && !bytes.Equal(got, body) {
+				err = errors.New("the answer is another than the request")
+			}
+			return errors.Join(err, answer.Body.Close())
+		})
+	}
+	require.NoError(w, g.Wait())
+	client.CloseIdleConnections()
+	require.NoError(w, server.Shutdown(w.ctx))
+	require.ErrorIs(w, <-served, http.ErrServerClosed)
+}
+
+// A listener gives what Accept does until it is closed.
+type listener struct {
+	ctx     context.Context
+	stop    context.CancelFunc
+	streams transport.Streams
+}
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	_, c, err := l.streams.Accept(l.ctx)
+	return c, err
+}
+
+// Close implements net.Listener.
+func (l listener) Close() error {
+	l.stop()
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l listener) Addr() net.Addr { return &net.TCPAddr{} }

@@ -210,6 +210,12 @@ func (l *line) forget() error {
 	return nil
 }
 
+func (l *line) registered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known
+}
+
 func (l *line) age() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -102,4 +103,27 @@ func (h *Hub) Forget(ctx context.Context, agent string) error {
 		return fmt.Errorf("memlink: forget %s: %w", agent, err)
 	}
 	return nil
+}
+
+// Kept implements transport.Hub.
+func (h *Hub) Kept(ctx context.Context) ([]string, error) {
+	select {
+	case <-h.running:
+	case <-h.process.ended:
+	case <-ctx.Done():
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("memlink: list agents: %w", context.Cause(ctx))
+	case h.process.dead():
+		return nil, fmt.Errorf("memlink: list agents: %w", transport.ErrClosed)
+	}
+	var kept []string
+	for _, l := range h.n.all() {
+		if l.registered() {
+			kept = append(kept, l.name)
+		}
+	}
+	slices.Sort(kept)
+	return kept, nil
 }

@@ -95,13 +95,13 @@ func (c *carrier) run() {
 			if !passes {
 				break
 			}
-			packet := c.from.Next(nil)
+			packet := c.from.Next(nil, time.Now())
 			if len(packet) == 0 {
 				break
 			}
 			time.Sleep(delay / 2)
 			// Both ends are of this process, so that nothing is against the rules.
-			_ = c.to.Take(packet)
+			_ = c.to.Take(packet, time.Now())
 		}
 	}
 }

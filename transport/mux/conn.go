@@ -177,7 +177,8 @@ func (c *conn) CloseWrite() error {
 func (c *conn) Close() error {
 	c.session.mux.mu.Lock()
 	defer c.session.mux.mu.Unlock()
-	c.shut, c.dropped, c.in = true, true, buffer{}
+	c.shut, c.dropped = true, true
+	c.in.drop()
 	c.writable.ring()
 	c.readable.ring()
 	c.owe()

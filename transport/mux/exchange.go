@@ -1,6 +1,9 @@
 package mux
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // What a conn says to its peer, and hears. All of it is called with the Mux's lock held.
 
@@ -81,7 +84,7 @@ func (c *conn) offer() {
 
 // send appends to a packet up to most bytes of data, and queues for another turn if there
 // is more.
-func (c *conn) send(b []byte, most int) []byte {
+func (c *conn) send(b []byte, most int, now time.Time) []byte {
 	c.queued = false
 	n := min(most, c.sendable())
 	if n == 0 {
@@ -90,7 +93,7 @@ func (c *conn) send(b []byte, most int) []byte {
 	b = appendFrame(b, frame{kind: frameData, id: c.id, text: c.out[:n]})
 	c.out = c.out[n:]
 	c.sent += uint64(n)
-	c.session.sent += uint64(n)
+	c.session.flight.send(n, now)
 	if len(c.out) == 0 {
 		c.writable.ring()
 	}

@@ -1,6 +1,6 @@
 // Package mux makes the streams of a transport.Link out of packets that cross it in order.
 // The adapters share it: each only carries packets between two Sessions and says when the
-// peer is there. It has no goroutine and no clock of its own, but for the deadlines of
+// peer is there. It has no goroutine of its own, and no clock but for the deadlines of
 // streams.
 //
 // # Packets
@@ -10,7 +10,7 @@
 // which only the last value is sent, so that what waits to be sent is bounded by the number
 // of streams. Two counts bound what is under way: that of each stream, which its reader
 // raises as it reads, and that of the session, which the peer raises as packets come in,
-// whether they are read or not. So a stream that nobody reads stops only itself, and the
+// whether they are read or not, and which gives way where bytes queue (see flight). So a stream that nobody reads stops only itself, and the
 // bytes that lie in the buffers of the line are few, whatever the number of streams.
 // Streams with something to send take turns.
 //
@@ -41,7 +41,6 @@ const (
 
 	window  = 256 << 10 // that a reader may be behind
 	early   = 32 << 10  // the same, until the stream is accepted
-	flight  = 1 << 20   // that may be under way in a session
 	quantum = 16 << 10  // that a stream may send in its turn
 )
 

@@ -3,12 +3,11 @@ package mux
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
-
-// takenEvery is after how many bytes of data the peer is told that they were taken in.
-const takenEvery = flight / 16
 
 // A Session is all that this side and one process of the peer say to each other, from
 // Begin until either of them is gone. The Sessions of the two sides belong together: what
@@ -24,13 +23,14 @@ type Session struct {
 	control []*conn   // those that owe the peer a word besides data
 	ready   []*conn   // those that have data and may send it
 	refuse  []uint64  // numbers of the peer's streams that are not taken
-	sent    uint64    // bytes of data that were sent
-	arrived uint64    // those that the peer has taken in
-	taken   uint64    // bytes of data that were taken in
-	told    uint64    // those that the peer knows of
+	flight  flight
+	taken   uint64 // bytes of data that were taken in
+	told    uint64 // those that the peer knows of
 }
 
-func newSession(m *Mux) *Session { return &Session{mux: m, streams: map[id]*conn{}} }
+func newSession(m *Mux) *Session {
+	return &Session{mux: m, streams: map[id]*conn{}, flight: flight{size: firstFlight}}
+}
 
 // side indexes what there is of each side.
 func (i id) side() int {
@@ -76,9 +76,13 @@ func (s *Session) end(err error) {
 }
 
 // Next appends to b the next packet for the peer, and nothing if there is none now.
-func (s *Session) Next(b []byte) []byte {
+func (s *Session) Next(b []byte, now time.Time) []byte {
 	s.mux.mu.Lock()
 	defer s.mux.mu.Unlock()
+	if s.ended {
+		return b
+	}
+	b = slices.Grow(b, s.size())
 	end := len(b) + MaxPacket
 	if s.taken-s.told >= takenEvery {
 		s.told = s.taken
@@ -93,10 +97,10 @@ func (s *Session) Next(b []byte) []byte {
 		s.control = s.control[1:]
 		b = c.speak(b)
 	}
-	for len(s.ready) > 0 && end-len(b) > frameHead && s.room() > 0 {
+	for len(s.ready) > 0 && end-len(b) > frameHead && s.flight.room() > 0 {
 		c := s.ready[0]
 		s.ready = s.ready[1:]
-		b = c.send(b, min(quantum, end-len(b)-frameHead, s.room()))
+		b = c.send(b, min(quantum, end-len(b)-frameHead, s.flight.room()), now)
 	}
 	return b
 }
@@ -104,18 +108,26 @@ func (s *Session) Next(b []byte) []byte {
 // frameHead is what a frame of data takes besides the data, at most.
 const frameHead = 1 + 10 + 3
 
-// room returns how much data may be sent now.
-func (s *Session) room() int { return flight - int(s.sent-s.arrived) }
+// size is about what data takes in the next packet.
+func (s *Session) size() int {
+	n := 0
+	for _, c := range s.ready {
+		if n += frameHead + c.sendable(); n >= s.flight.room() || n >= MaxPacket {
+			break
+		}
+	}
+	return min(n, s.flight.room()+frameHead, MaxPacket)
+}
 
 // Take takes in the next packet of the peer. It ends the session if it is against the rules,
 // and returns why.
-func (s *Session) Take(packet []byte) error {
+func (s *Session) Take(packet []byte, now time.Time) error {
 	s.mux.mu.Lock()
 	defer s.mux.mu.Unlock()
 	for len(packet) > 0 && !s.ended {
 		f, rest, err := cutFrame(packet)
 		if err == nil {
-			err = s.take(f)
+			err = s.take(f, now)
 		}
 		if err != nil {
 			err = fmt.Errorf("mux: %s breaks the rules of streams: %w", s.mux.config.Peer, err)
@@ -127,10 +139,10 @@ func (s *Session) Take(packet []byte) error {
 	return nil
 }
 
-func (s *Session) take(f frame) error {
+func (s *Session) take(f frame, now time.Time) error {
 	switch f.kind {
 	case frameTaken:
-		return s.arrive(f.number)
+		return s.arrive(f.number, now)
 	case frameOpen:
 		return s.opened(f)
 	case frameData:
@@ -154,15 +166,12 @@ func (s *Session) takeIn(n int) {
 }
 
 // arrive notes that the peer has taken in that much.
-func (s *Session) arrive(n uint64) error {
-	if n < s.arrived || n > s.sent {
-		return fmt.Errorf("%d bytes have arrived of %d", n, s.sent)
-	}
-	s.arrived = n
+func (s *Session) arrive(n uint64, now time.Time) error {
+	err := s.flight.arrive(n, now)
 	if len(s.ready) > 0 {
 		s.mux.config.Wake()
 	}
-	return nil
+	return err
 }
 
 // opened takes in that the peer has opened a stream.

@@ -69,7 +69,7 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 			m.Event.DataEncoded = rapid.SliceOfN(rapid.Byte(), 1, 100).Draw(t, "data")
 		}
 		if m.Event.Validate() != nil {
-			t.Skip("not a CloudEvent")
+			return // it is no CloudEvent
 		}
 		msg, err := encode("fabric.a.up.", m)
 		require.NoError(t, err)

@@ -33,10 +33,11 @@ type Common struct {
 	// StoreDir is the directory of this side's log and copy. It is made if need be. No
 	// other process may use it at the same time.
 	StoreDir string
-	// Quota bounds each log and each copy, in bytes on disk. 0 is DefaultQuota.
+	// Quota bounds each log, in bytes on disk; a copy may take twice as much. 0 is
+	// DefaultQuota.
 	Quota int64
-	// MaxStore bounds what all of them take, in bytes; they reserve their Quota of it. 0 is
-	// no bound beyond the quotas.
+	// MaxStore bounds what all of them take, in bytes; a log and its copy reserve three times
+	// the Quota of it. 0 is no bound beyond the quotas.
 	MaxStore int64
 	// Age is how long a tombstone is kept, at least a day. 0 is DefaultAge.
 	Age time.Duration
@@ -54,6 +55,9 @@ type Common struct {
 	MonitorListen string
 	// Logger takes what happens.
 	Logger *zap.Logger
+	// Alarms takes one line when a trouble with the store begins and one when it has ended:
+	// see Hub.Troubles. nil is Logger.
+	Alarms *zap.Logger
 }
 
 // check returns c with defaults filled in, and an error if something is wrong.
@@ -66,6 +70,9 @@ func (c Common) check() (Common, error) {
 	}
 	if c.Heartbeat == 0 {
 		c.Heartbeat = DefaultHeartbeat
+	}
+	if c.Alarms == nil {
+		c.Alarms = c.Logger
 	}
 	if c.Presence.Process == "" {
 		c.Presence.Process = rand.Text()

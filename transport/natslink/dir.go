@@ -3,7 +3,6 @@ package natslink
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,7 +49,10 @@ func prepareDir(dir string) error {
 	if found > layout {
 		return fail(fmt.Errorf("it has layout %d, and this program knows up to %d", found, layout))
 	}
-	return probe(dir)
+	if err := probe(dir); err != nil && !errors.Is(err, syscall.ENOSPC) { // a full disk may get room
+		return fail(err)
+	}
+	return nil
 }
 
 // writeLayout writes the file whole or not at all, also on a full disk. An empty one was
@@ -67,20 +69,23 @@ func writeLayout(file string) error {
 	return err
 }
 
-// probe makes sure that files can be made in dir, which would fail later otherwise, and
-// with a message that says less.
+// probe makes sure that files can be made in dir and written to, which would fail later
+// otherwise, and with a message that says less.
 func probe(dir string) error {
 	f, err := os.CreateTemp(dir, ".probe-*")
 	if err != nil {
-		return fmt.Errorf("natslink: store directory %s: %w: %w", dir, transport.ErrStore, err)
+		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	_, err = f.Write(make([]byte, probeSize))
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
+
+const probeSize = 4 << 10
 
 // lockDir makes dir this process's own until the file that it returns is closed, or the
 // process ends, however it does. Two servers on one store would destroy it.
-func lockDir(dir string) (io.Closer, error) {
-	fail := func(err error) (io.Closer, error) {
+func lockDir(dir string) (*os.File, error) {
+	fail := func(err error) (*os.File, error) {
 		return nil, fmt.Errorf("natslink: store directory %s: %w: %w", dir, transport.ErrStore, err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
@@ -97,6 +102,37 @@ func lockDir(dir string) (io.Closer, error) {
 	return f, nil
 }
 
+// errLost says that a store directory is gone, or is another than the one that is in use.
+var errLost = errors.New("the directory was removed or replaced")
+
+// lost returns errLost unless the store directory is the one that was locked.
+func (n *node) lost() error {
+	lock := n.locked()
+	if lock == nil {
+		return errLost
+	}
+	ours, err := lock.Stat()
+	if err != nil {
+		return err
+	}
+	found, err := os.Stat(filepath.Join(n.options.StoreDir, lockFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), err == nil && !os.SameFile(ours, found):
+		return errLost
+	}
+	return err
+}
+
+// space notes whether there is room on the disk.
+func (n *node) space() {
+	full := origin{what: StoreFull}
+	if err := room(n.options.StoreDir, 0); errors.Is(err, transport.ErrFull) {
+		n.troubles.begin(full, err)
+	} else if n.store.usable() == nil {
+		n.troubles.end(full)
+	}
+}
+
 // reserve is what is left free on the disk. The server takes no more messages, not even
 // smaller ones and not before it is restarted, once it has failed to write one.
 const reserve = 32 << 20
@@ -108,7 +144,7 @@ func room(dir string, size int) error {
 		return fmt.Errorf("natslink: free space of %s: %w", dir, err)
 	}
 	if free < reserve+uint64(size) {
-		return fmt.Errorf("%w: %d MiB are free in %s, of which %d are kept", transport.ErrFull, free>>20, dir, reserve>>20)
+		return fmt.Errorf("%w: %d MiB are free in %s, and %d must be", transport.ErrFull, free>>20, dir, reserve>>20)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package natslink
 import (
 	"crypto/tls"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,19 +27,19 @@ type guard struct {
 	log          *zap.Logger
 
 	mu       sync.Mutex
-	users    map[string]*server.User // by agent
-	sessions map[string]uint64       // the connection that was let in last, by agent
-	refused  map[string]time.Time    // when a reason was logged last
+	users    map[string]func() *server.User // of the server that runs, by agent
+	sessions map[string]uint64              // the connection that was let in last, by agent
+	refused  map[string]time.Time           // when a reason was logged last
 }
 
 func newGuard(authenticate func(tls.ConnectionState) (string, error), log *zap.Logger) *guard {
 	return &guard{
 		authenticate: authenticate, log: log,
-		users: map[string]*server.User{}, sessions: map[string]uint64{}, refused: map[string]time.Time{},
+		users: map[string]func() *server.User{}, sessions: map[string]uint64{}, refused: map[string]time.Time{},
 	}
 }
 
-func (g *guard) register(agent string, u *server.User) {
+func (g *guard) register(agent string, u func() *server.User) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.users[agent] = u
@@ -53,6 +55,13 @@ func (g *guard) remove(agent string) bool {
 	return known
 }
 
+// agents returns those that are registered.
+func (g *guard) agents() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.users))
+}
+
 // session returns the number of the connection that an agent has opened last.
 func (g *guard) session(agent string) uint64 {
 	g.mu.Lock()
@@ -60,8 +69,9 @@ func (g *guard) session(agent string) uint64 {
 	return g.sessions[agent]
 }
 
-// admit returns the user as which a connection is let in, or nil.
-func (g *guard) admit(c server.ClientAuthentication) *server.User {
+// admit lets a connection in as the user that it may be, and reports whether it has. One
+// that was let in is in its account before another agent can be let in or removed.
+func (g *guard) admit(c server.ClientAuthentication) bool {
 	agent, err := g.name(c)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,10 +81,18 @@ func (g *guard) admit(c server.ClientAuthentication) *server.User {
 	}
 	if err != nil {
 		g.refuse(agent, c, err)
-		return nil
+		return false
 	}
 	g.sessions[agent] = c.GetID()
-	return u
+	c.RegisterUser(u())
+	return true
+}
+
+// restarted notes that the server was made anew: its connections are numbered anew.
+func (g *guard) restarted() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.sessions)
 }
 
 func (g *guard) name(c server.ClientAuthentication) (string, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -38,7 +39,8 @@ type Hub struct {
 	ready  chan struct{} // closed once Run serves
 	ended  chan struct{} // closed once Run has returned
 
-	stores []jetstream.JetStream // set before ready
+	accounts accounts
+	stores   []jetstream.JetStream // set before ready
 
 	mu     sync.Mutex
 	links  map[string]*link // that are open; nil while one is being opened or forgotten
@@ -82,14 +84,15 @@ func NewHub(c HubConfig) (*Hub, error) {
 	}
 	return &Hub{
 		config: c,
-		node:   newNode(o, "HUB", c.Logger),
+		node:   newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir)),
 		guard:  newGuard(c.Authenticate, c.Logger),
 		ready:  make(chan struct{}), ended: make(chan struct{}),
-		links: map[string]*link{},
+		links: map[string]*link{}, accounts: accounts{of: map[string]string{}},
 	}, nil
 }
 
-// Run serves agents until ctx is done. It may be called once.
+// Run serves agents until ctx is done. It may be called once. A store or a server that
+// fails meanwhile does not end it: see Troubles.
 func (h *Hub) Run(ctx context.Context) error {
 	defer close(h.ended)
 	if err := prepareDir(h.config.StoreDir); err != nil {
@@ -112,20 +115,22 @@ func (h *Hub) Run(ctx context.Context) error {
 			return err
 		}
 		defer nc.Close()
-		js, err := jetstream.New(nc)
+		js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(requestPatience))
 		if err != nil {
 			return fmt.Errorf("natslink: hub: %w", err)
 		}
 		h.stores = append(h.stores, js)
 	}
 	close(h.ready)
-	defer h.closeLinks()
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-h.node.fatal:
-		return err
-	}
+	// The keeper stays until the last Link is closed.
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var keeping sync.WaitGroup
+	keeping.Go(func() { (&keeper{node: h.node, admit: h.guard.admit, anew: h.guard.restarted}).run(kept) })
+	<-ctx.Done()
+	h.closeLinks()
+	stop()
+	keeping.Wait()
+	return nil
 }
 
 func (h *Hub) closeLinks() {
@@ -237,49 +242,52 @@ func (h *Hub) release(agent string) {
 
 func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 	n, js := names{agent}, h.store(agent)
-	log, err := newStream(ctx, js, h.config.stream(n.downLog(), n.down()))
+	log, err := newStream(ctx, h.node, js, h.config.stream(agent, partLog, n.downLog(), n.down()))
 	if err != nil {
 		return nil, err
 	}
-	kept, err := newStream(ctx, js, h.config.stream(n.upCopy(), n.up()))
+	kept, err := newStream(ctx, h.node, js, h.config.stream(agent, partCopy, n.upCopy(), n.up()))
 	if err != nil {
+		h.node.forgo(log)
 		return nil, err
 	}
-	account, _ := h.node.current().LookupOrRegisterAccount(accountOf(agent))
-	h.node.admit(wireUser(agent), account.Name)
+	account := h.accounts.take(agent)
+	h.node.admit(wireUser(agent), account)
 	wire, err := h.node.connect(wireUser(agent), n.hubInbox())
 	if err != nil {
+		h.node.forgo(log, kept)
 		return nil, err
 	}
 	l, err := openLink(linkConfig{
 		name: "principal", peer: agent, js: js, wire: wire, log: log, copy: kept,
 		answers: n.askDown(), asks: n.askUp(), says: n.streamsDown(), hears: n.streamsUp(),
-		reachable: func() bool { return h.node.interest(account.Name, n.askUp()) },
+		reachable: func() bool { return h.node.interest(account, n.askUp()) },
 		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },
 		sever:     h.node.sever,
-		examine:   h.node.examine,
 		presence:  h.config.Presence, heartbeat: h.config.Heartbeat,
-		zap:    h.config.Logger.With(zap.String("agent", agent)),
-		closed: func() { h.release(agent) },
+		zap: h.config.Logger.With(zap.String("agent", agent)),
+		closed: func() {
+			h.node.forgo(log, kept)
+			h.node.troubles.forget(agent)
+			h.release(agent)
+		},
 	})
 	if err != nil {
 		wire.Close()
+		h.node.forgo(log, kept)
 		return nil, err
 	}
-	h.guard.register(agent, h.user(agent, account))
+	h.guard.register(agent, func() *server.User { return h.user(agent, account) })
 	return l, nil
 }
-
-// accountOf returns the name of the account that an agent's connection is in, alone with
-// this process.
-func accountOf(agent string) string { return "AG_" + agent }
 
 // wireUser is the user of this process's connection in that account.
 func wireUser(agent string) string { return "wire." + agent }
 
 // user returns what an agent may do: answer this hub, ask it, be answered, and use streams.
-func (h *Hub) user(agent string, account *server.Account) *server.User {
+func (h *Hub) user(agent, in string) *server.User {
 	n := names{agent}
+	account, _ := h.node.current().LookupOrRegisterAccount(in)
 	return &server.User{
 		Username: agent, Account: account,
 		Permissions: &server.Permissions{
@@ -294,28 +302,65 @@ func (h *Hub) Forget(ctx context.Context, agent string) error {
 	if err := h.wait(ctx); err != nil {
 		return err
 	}
+	fail := func(err error) error { return fmt.Errorf("natslink: forget %.80q: %w", agent, cause(ctx, err)) }
 	if err := h.claim(agent); err != nil {
-		return fmt.Errorf("natslink: forget %.80q: %w", agent, err)
+		return fail(err)
 	}
 	defer h.release(agent)
 	known := h.guard.remove(agent)
 	h.node.dismiss(wireUser(agent))
-	if err := h.node.kick(accountOf(agent)); err != nil {
-		return fmt.Errorf("natslink: forget %s: %w", agent, err)
+	if account, had := h.accounts.leave(agent); had {
+		if err := h.node.vacate(ctx, account); err != nil {
+			return fail(err)
+		}
+		h.accounts.giveBack(account)
 	}
 	n := names{agent}
 	for _, stream := range []string{n.downLog(), n.upCopy()} {
-		err := h.store(agent).DeleteStream(ctx, stream)
-		switch {
-		case err == nil:
-			known = true
-		case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrInvalidStreamName):
-		default:
-			return fmt.Errorf("natslink: forget %s: delete stream %s: %w", agent, stream, err)
+		deleted, err := h.delete(ctx, agent, stream)
+		if err != nil {
+			return fail(err)
 		}
+		known = known || deleted
 	}
+	h.node.troubles.forget(agent)
 	if !known {
-		return fmt.Errorf("natslink: forget %.80q: %w", agent, transport.ErrUnknown)
+		return fail(transport.ErrUnknown)
 	}
 	return nil
+}
+
+// delete deletes a stream, and reports whether there was one.
+func (h *Hub) delete(ctx context.Context, agent, stream string) (bool, error) {
+	h.node.gate.RLock() // without which it may be there and not be known
+	defer h.node.gate.RUnlock()
+	err := h.store(agent).DeleteStream(ctx, stream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrInvalidStreamName):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("delete stream %s: %w", stream, err)
+	}
+	return true, nil
+}
+
+// Kept returns the agents for which there is a stream, or that may connect.
+func (h *Hub) Kept(ctx context.Context) ([]string, error) {
+	if err := h.wait(ctx); err != nil {
+		return nil, err
+	}
+	kept := h.guard.agents()
+	h.node.gate.RLock()
+	defer h.node.gate.RUnlock()
+	streams := h.stores[0].StreamNames(ctx)
+	for name := range streams.Name() {
+		if agent, ok := agentOf(name); ok {
+			kept = append(kept, agent)
+		}
+	}
+	if err := streams.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
+		return nil, fmt.Errorf("natslink: list the streams: %w", cause(ctx, err))
+	}
+	slices.Sort(kept)
+	return slices.Compact(kept), nil
 }

@@ -356,4 +356,10 @@ func TestManyAgentsComeAndGo(t *testing.T) {
 	require.Empty(t, h.links)
 	require.Empty(t, h.guard.users)
 	require.Len(t, h.node.users, 1)
+	require.Empty(t, h.node.all())
+	require.Empty(t, h.accounts.of)
+	require.Equal(t, 1, h.accounts.made, "an account is not used again")
+	kept, err := h.Kept(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, kept)
 }

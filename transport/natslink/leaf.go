@@ -46,7 +46,8 @@ type LeafConfig struct {
 // a leaf node and keeps on its own disk what is said in both directions. It implements
 // transport.Dialer.
 type Leaf struct {
-	config LeafConfig
+	config   LeafConfig
+	troubles *troubles
 
 	mu   sync.Mutex
 	open *dialed
@@ -79,7 +80,7 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if err := c.checkName(); err != nil {
 		return fail(err)
 	}
-	return &Leaf{config: c}, nil
+	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
 }
 
 // checkName finds out now what would otherwise be a connection that carries nothing: a
@@ -116,7 +117,7 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 			return nil, err
 		}
 	}
-	d := &dialed{node: newNode(l.config.options(), "STORE", l.config.Logger)}
+	d := &dialed{node: newNode(l.config.options(), "STORE", l.config.Logger, l.troubles)}
 	if err := d.node.start(refuseAll); err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 }
 
 // refuseAll refuses connections from outside. An agent's server listens to none.
-func refuseAll(server.ClientAuthentication) *server.User { return nil }
+func refuseAll(server.ClientAuthentication) bool { return false }
 
 func (c LeafConfig) options() *server.Options {
 	o := c.serverOptions(c.Agent, c.Agent)
@@ -156,16 +157,16 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	if d.store, err = d.node.connect(storeUser, "_INBOX_store"); err != nil {
 		return err
 	}
-	js, err := jetstream.New(d.store)
+	js, err := jetstream.New(d.store, jetstream.WithPublishAsyncTimeout(requestPatience))
 	if err != nil {
 		return fmt.Errorf("natslink: leaf: %w", err)
 	}
 	n := names{l.config.Agent}
-	log, err := newStream(ctx, js, l.config.stream(n.upLog(), n.up()))
+	log, err := newStream(ctx, d.node, js, l.config.stream(l.config.Agent, partLog, n.upLog(), n.up()))
 	if err != nil {
 		return err
 	}
-	kept, err := newStream(ctx, js, l.config.stream(n.downCopy(), n.down()))
+	kept, err := newStream(ctx, d.node, js, l.config.stream(l.config.Agent, partCopy, n.downCopy(), n.down()))
 	if err != nil {
 		return err
 	}
@@ -175,28 +176,35 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		return err
 	}
 	watch := newWatchdog(l.config, d.node)
+	keep, stop := context.WithCancel(context.Background())
+	var keeping sync.WaitGroup
 	d.link, err = openLink(linkConfig{
 		name: l.config.Agent, peer: "principal", js: js, wire: wire, log: log, copy: kept,
 		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
 		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
 		session:   d.node.upstream,
 		sever:     d.node.sever,
-		examine:   d.node.examine,
 		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
 		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
 		closed: func() {
 			watch.stop()
+			stop()
+			keeping.Wait()
+			d.node.forgo(log, kept)
 			d.store.Close()
 			d.node.stop()
+			l.troubles.clear()
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.open = nil
 		},
 	})
 	if err != nil {
+		stop()
 		wire.Close()
 		return err
 	}
+	keeping.Go(func() { (&keeper{node: d.node, admit: refuseAll, anew: func() {}, alone: true}).run(keep) })
 	watch.start(d.link.with)
 	return nil
 }

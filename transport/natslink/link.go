@@ -33,7 +33,6 @@ type linkConfig struct {
 	reachable func() bool   // whether somebody answers on asks
 	session   func() uint64 // names the connection to the peer; 0 is none
 	sever     func(uint64)  // closes it; it is opened again by itself
-	examine   func()        // looks whether the server is well after it has not answered
 	presence  transport.Presence
 	heartbeat time.Duration
 	zap       *zap.Logger
@@ -170,16 +169,16 @@ func (l *link) publish(ctx context.Context, m *nats.Msg) error {
 	defer l.log.remake.RUnlock()
 	epoch := l.log.end().Epoch
 	options := append(l.log.ttl(m), jetstream.WithMsgID(l.log.id(l.hello.Link)), jetstream.WithExpectStream(l.log.name))
+	ctx, done := l.log.cond.bind(ctx)
+	defer done()
 	var ack *jetstream.PubAck
-	err := patiently(ctx, func(ctx context.Context) (err error) {
+	err := storeError(l.log.patiently(ctx, func(ctx context.Context) (err error) {
 		ack, err = l.js.PublishMsg(ctx, m, options...) // its id makes another attempt harmless
 		return err
-	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		l.examine()
-	}
+	}))
+	l.log.took(m.Size(), err)
 	if err != nil {
-		return storeError(err)
+		return err
 	}
 	l.log.advance(epoch, ack.Sequence)
 	l.feed.grown()
@@ -189,7 +188,7 @@ func (l *link) publish(ctx context.Context, m *nats.Msg) error {
 // checkLog makes the log anew if it was lost, tells the reader, and reports it.
 func (l *link) checkLog(ctx context.Context) bool {
 	lost, err := l.log.check(ctx)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && l.log.node.store.usable() == nil {
 		l.zap.Warn("cannot check the log", zap.Error(err))
 	}
 	if lost {
@@ -291,6 +290,11 @@ func (l *link) watch() {
 			}
 		case <-deleted:
 			l.checkStreams()
+		case <-l.log.kick:
+			l.checkLog(l.ctx)
+		case <-l.copy.kick:
+			signal(l.puller.recheck)
+			signal(l.puller.interrupt)
 		case <-streams.C:
 			l.checkStreams()
 		case <-l.ctx.Done():
@@ -303,7 +307,7 @@ func (l *link) watch() {
 func (l *link) checkStreams() {
 	l.checkLog(l.ctx)
 	intact, err := l.copy.intact(l.ctx, l.copy.end())
-	if err != nil && l.ctx.Err() == nil {
+	if err != nil && l.ctx.Err() == nil && l.copy.node.store.usable() == nil {
 		l.zap.Warn("cannot check the copy", zap.Error(err))
 	}
 	if err == nil && !intact {

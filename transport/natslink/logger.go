@@ -2,6 +2,7 @@ package natslink
 
 import (
 	"fmt"
+	"regexp"
 
 	"go.uber.org/zap"
 )
@@ -9,18 +10,30 @@ import (
 // A serverLogger gives what the NATS server logs to zap. The server's notices are about
 // its own workings, so they are for debugging.
 type serverLogger struct {
-	log   *zap.Logger
-	fatal func(message string) // told what the server cannot go on after
+	log     *zap.Logger
+	fatal   func(message string) // told what the server cannot go on after
+	suspect func()               // called when the server complains of its disk
 }
+
+// ofDisk is what the server's complaints of its disk have in them.
+var ofDisk = regexp.MustCompile(`write error|permission denied|DISABLED|disabling JetStream|failed to store`)
 
 // Noticef logs a notice.
 func (l serverLogger) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
 
 // Warnf logs a warning.
-func (l serverLogger) Warnf(format string, v ...any) { l.log.Warn(fmt.Sprintf(format, v...)) }
+func (l serverLogger) Warnf(format string, v ...any) { l.log.Warn(l.read(format, v...)) }
 
 // Errorf logs an error.
-func (l serverLogger) Errorf(format string, v ...any) { l.log.Error(fmt.Sprintf(format, v...)) }
+func (l serverLogger) Errorf(format string, v ...any) { l.log.Error(l.read(format, v...)) }
+
+func (l serverLogger) read(format string, v ...any) string {
+	message := fmt.Sprintf(format, v...)
+	if ofDisk.MatchString(message) {
+		l.suspect()
+	}
+	return message
+}
 
 // Debugf logs nothing: the server is not asked for it.
 func (l serverLogger) Debugf(string, ...any) {}

@@ -6,8 +6,11 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,20 +40,25 @@ const (
 // A node is the NATS server within this process, and the connections to it that this
 // process makes. The server can be made anew, with the same settings and disk.
 type node struct {
-	options *server.Options
-	account string // that all JetStream is in
-	log     *zap.Logger
-	secret  string // what the connections of this process prove themselves with
-	fatal   chan error
+	options  *server.Options
+	account  string // that all JetStream is in
+	log      *zap.Logger
+	secret   string        // what the connections of this process prove themselves with
+	fatal    chan error    // why the server cannot go on; read by the keeper
+	suspects chan struct{} // holds one element when the store may be in trouble
+	troubles *troubles
+	store    *condition
+	gate     sync.RWMutex // held for writing while streams are closed and opened: they seem to be gone meanwhile
 
-	mu     sync.Mutex
-	server *server.Server
-	lock   io.Closer         // of the store directory, while the server runs
-	users  map[string]string // account by user
+	mu      sync.Mutex
+	server  *server.Server
+	lock    *os.File           // of the store directory, while the server runs
+	users   map[string]string  // account by user
+	streams map[string]*stream // that are in use, by name
 }
 
 // newNode returns a node. o lacks what is the same on both ends.
-func newNode(o *server.Options, account string, log *zap.Logger) *node {
+func newNode(o *server.Options, account string, log *zap.Logger, t *troubles) *node {
 	o.NoSigs = true
 	o.NoLog = true
 	o.DontListen = true
@@ -68,13 +76,14 @@ func newNode(o *server.Options, account string, log *zap.Logger) *node {
 		o.JetStreamMaxStore = 1 << 50 // the streams have limits of their own
 	}
 	return &node{
-		options: o, account: account, log: log, secret: rand.Text(), fatal: make(chan error, 1),
-		users: map[string]string{storeUser: account},
+		options: o, account: account, log: log, secret: rand.Text(),
+		fatal: make(chan error, 1), suspects: make(chan struct{}, 1), troubles: t, store: newCondition(nil),
+		users: map[string]string{storeUser: account}, streams: map[string]*stream{},
 	}
 }
 
 // start starts the server. authenticate decides on connections from outside.
-func (n *node) start(authenticate func(server.ClientAuthentication) *server.User) error {
+func (n *node) start(authenticate func(server.ClientAuthentication) bool) error {
 	o := n.options.Clone()
 	o.CustomClientAuthentication = doorman{n, authenticate}
 	lock, err := lockDir(o.StoreDir)
@@ -85,7 +94,7 @@ func (n *node) start(authenticate func(server.ClientAuthentication) *server.User
 	if err != nil {
 		return errors.Join(fmt.Errorf("natslink: make server: %w", err), lock.Close())
 	}
-	s.SetLoggerV2(serverLogger{n.log, n.fail}, false, false, false)
+	s.SetLoggerV2(serverLogger{n.log, n.fail, n.suspect}, false, false, false)
 	n.mu.Lock()
 	n.server, n.lock = s, lock
 	n.mu.Unlock()
@@ -94,19 +103,90 @@ func (n *node) start(authenticate func(server.ClientAuthentication) *server.User
 		n.stop()
 		return err
 	}
+	n.settle(s)
 	return nil
+}
+
+// settle keeps the ports that the server has chosen, for when it is made anew.
+func (n *node) settle(s *server.Server) {
+	if v, err := s.Varz(nil); err == nil && n.options.LeafNode.Port == -1 {
+		n.options.LeafNode.Port = v.LeafNode.Port
+	}
+	if a := s.MonitorAddr(); a != nil && n.options.HTTPPort == -1 {
+		n.options.HTTPPort = a.Port
+	}
+}
+
+// restart makes the server anew, with the same settings, and its directory if need be.
+func (n *node) restart(authenticate func(server.ClientAuthentication) bool) error {
+	n.gate.Lock()
+	defer n.gate.Unlock()
+	if err := prepareDir(n.options.StoreDir); err != nil {
+		return err
+	}
+	n.stop()
+	_ = n.failure() // of the server before
+	return n.start(authenticate)
+}
+
+// reopen has the server close all streams and open them again.
+func (n *node) reopen() error {
+	n.gate.Lock()
+	defer n.gate.Unlock()
+	s, o := n.current(), n.options
+	if err := s.ShutdownJetStream(); err != nil {
+		return fmt.Errorf("natslink: close the store: %w", err)
+	}
+	// The server may have begun to do so itself.
+	for patience := time.Now().Add(stopPatience); s.JetStreamConfig() != nil; {
+		if time.Now().After(patience) {
+			return errors.New("natslink: close the store: it does not close in time")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	config := &server.JetStreamConfig{StoreDir: o.StoreDir, MaxStore: o.JetStreamMaxStore, Domain: o.JetStreamDomain, SyncAlways: o.SyncAlways, Strict: true}
+	if err := s.EnableJetStream(config); err != nil {
+		return fmt.Errorf("natslink: open the store again: %w", err)
+	}
+	return n.enable(s)
 }
 
 func (n *node) ready(s *server.Server) error {
 	if !s.ReadyForConnections(stopPatience) {
 		return errors.Join(errors.New("natslink: start server: it does not get ready"), n.failure())
 	}
+	if err := n.enable(s); err != nil {
+		return err
+	}
+	return n.failure()
+}
+
+// enable opens the streams.
+func (n *node) enable(s *server.Server) error {
 	account, _ := s.LookupOrRegisterAccount(n.account)
 	unlimited := map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}
 	if err := account.EnableJetStream(unlimited, nil); err != nil {
 		return fmt.Errorf("natslink: start server: open the store: %w", err)
 	}
-	return n.failure()
+	return nil
+}
+
+// suspect notes that the store may be in trouble.
+func (n *node) suspect() { signal(n.suspects) }
+
+// health says what the server says of the store: why it has closed all of it, if it has,
+// and which streams take nothing in.
+func (n *node) health() (disabled error, broken map[string]error) {
+	broken = map[string]error{}
+	for _, e := range n.current().Healthz(&server.HealthzOptions{Account: n.account, Details: true}).Errors {
+		switch {
+		case e.Type == server.HealthzErrorJetStream:
+			disabled = fmt.Errorf("natslink: server: %s", e.Error)
+		case e.Type == server.HealthzErrorStream && strings.Contains(e.Error, "write error"):
+			broken[e.Stream] = fmt.Errorf("natslink: server: %s", e.Error)
+		}
+	}
+	return disabled, broken
 }
 
 // fail notes why the server cannot go on.
@@ -151,6 +231,48 @@ func (n *node) stop() {
 		n.log.Warn("lock of the store directory is not given up", zap.Error(err))
 	}
 	n.lock = nil
+}
+
+// locked returns the lock of the store directory, nil if there is none.
+func (n *node) locked() *os.File {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lock
+}
+
+// use notes that a stream is in use, until forgo.
+func (n *node) use(s *stream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.streams[s.name] = s
+}
+
+func (n *node) forgo(streams ...*stream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range streams {
+		s.cond.drop()
+		delete(n.streams, s.name)
+	}
+}
+
+// find returns the stream of that name that is in use, or nil.
+func (n *node) find(name string) *stream {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.streams[name]
+}
+
+// all returns the streams that are in use.
+func (n *node) all() []*stream {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Collect(maps.Values(n.streams))
+}
+
+// anyBad reports whether a stream takes nothing in.
+func (n *node) anyBad() bool {
+	return slices.ContainsFunc(n.all(), func(s *stream) bool { return !s.cond.isGood() })
 }
 
 func (n *node) current() *server.Server {
@@ -214,18 +336,14 @@ func (n *node) interest(account, subject string) bool {
 // A doorman decides who may connect.
 type doorman struct {
 	*node
-	outside func(server.ClientAuthentication) *server.User
+	outside func(server.ClientAuthentication) bool
 }
 
 // Check admits the connections of this process by their secret, and lets others be
 // decided on by their certificate.
 func (d doorman) Check(c server.ClientAuthentication) bool {
 	if c.Kind() != server.CLIENT {
-		user := d.outside(c)
-		if user != nil {
-			c.RegisterUser(user)
-		}
-		return user != nil
+		return d.outside(c)
 	}
 	o := c.GetOpts()
 	if subtle.ConstantTimeCompare([]byte(o.Password), []byte(d.secret)) != 1 {

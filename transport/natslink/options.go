@@ -23,9 +23,22 @@ func (c Common) serverOptions(name, domain string) *server.Options {
 	return o
 }
 
-func (c Common) stream(name, prefix string) streamConfig {
-	return streamConfig{name: name, dir: c.StoreDir, prefix: prefix, maxBytes: c.Quota, age: c.Age}
+// stream returns the settings of one stream, of which part says whether it is a log or a
+// copy. A copy has twice the room: while it follows, it may hold what the log was and
+// what it has become.
+func (c Common) stream(agent, part, name, prefix string) streamConfig {
+	s := streamConfig{agent: agent, part: part, name: name, dir: c.StoreDir, prefix: prefix, maxBytes: c.Quota, age: c.Age}
+	if part == partCopy {
+		s.maxBytes *= 2
+	}
+	return s
 }
+
+// The parts that a stream may have.
+const (
+	partLog  = "log"
+	partCopy = "copy"
+)
 
 // monitorAddr returns the address of the server's monitoring, "" if there is none.
 func (n *node) monitorAddr() string {
@@ -56,13 +69,6 @@ func (n *node) connected(id uint64) uint64 {
 func (n *node) sever(id uint64) {
 	// It fails only for one that is gone by now.
 	_ = n.current().DisconnectClientByID(id)
-}
-
-// examine ends a server that takes no messages any more because of its disk.
-func (n *node) examine() {
-	if health := n.current().Healthz(nil); health.Error != "" {
-		n.fail(health.Error)
-	}
 }
 
 // kick closes the connections of an account from outside.

@@ -103,7 +103,7 @@ var (
 
 // take takes in a parcel, and reports what was wrong, if anything was.
 func (p *pipe) take(c parcel, now time.Time) error {
-	if p.peer == 0 || c.from.link != p.peer {
+	if p.peer == 0 || c.from.link != p.peer || c.from.turn < p.theirs.turn {
 		return errBefore
 	}
 	if c.from != p.theirs {
@@ -121,11 +121,11 @@ func (p *pipe) take(c parcel, now time.Time) error {
 		p.out, p.in, p.due = 0, 0, true
 	}
 	p.heard = now
-	return p.deliver(c)
+	return p.deliver(c, now)
 }
 
 // deliver takes in a parcel of the session.
-func (p *pipe) deliver(c parcel) error {
+func (p *pipe) deliver(c parcel, now time.Time) error {
 	want := p.in
 	if len(c.packet) > 0 {
 		want++
@@ -133,7 +133,7 @@ func (p *pipe) deliver(c parcel) error {
 	err := errGap
 	if c.number == want {
 		p.in = want
-		err = p.session.Take(c.packet)
+		err = p.session.Take(c.packet, now)
 	}
 	if err != nil {
 		p.restart(err.Error())
@@ -167,7 +167,7 @@ func (p *pipe) next(b []byte, now time.Time) []byte {
 		return b
 	}
 	c.number++
-	whole := p.session.Next(c.append(b))
+	whole := p.session.Next(c.append(b), now)
 	if len(whole) == len(b)+parcelHead {
 		return b
 	}

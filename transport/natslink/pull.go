@@ -42,6 +42,8 @@ type puller struct {
 	base uint64   // what is added to a place in the copy, to grow across lost copies
 	at   uint64   // the last place given
 
+	stale bool // storing has failed, so have may not be what is in the copy
+
 	interrupt chan struct{} // shared: holds one element when the open ask is of no use
 	recheck   chan struct{} // shared: holds one element when the copy was lost
 	waits     atomic.Int64  // shared: since when it asks in vain, in Unix nanoseconds; 0 if it does not
@@ -85,7 +87,7 @@ func (p *puller) pause(ctx context.Context, failures int, what string, err error
 	switch {
 	case errors.Is(err, errAway): // one that is heard can be asked
 		limit, heard = 200*time.Millisecond, p.peer.heard
-	case ctx.Err() == nil:
+	case ctx.Err() == nil && !errors.Is(err, transport.ErrFull) && p.copy.cond.usable() == nil: // which is alarmed
 		p.zap.Warn(what, zap.Error(err), zap.Int("failures", failures+1))
 	}
 	t := time.NewTimer(limit/2 + rand.N(limit/2))
@@ -161,6 +163,11 @@ func (p *puller) step(ctx context.Context) error {
 		}
 	default:
 	}
+	if p.stale && p.copy.cond.usable() == nil {
+		if err := p.again(ctx); err != nil {
+			return err
+		}
+	}
 	asked := time.Now()
 	p.waits.CompareAndSwap(0, asked.UnixNano())
 	a, err := p.request(ctx)
@@ -179,7 +186,8 @@ func (p *puller) step(ctx context.Context) error {
 		p.zap.Warn("the peer's log was set back", zap.Uint64("had", p.have.Seq), zap.Uint64("has", a.Upto.Seq))
 	}
 	if err := p.store(ctx, a); err != nil {
-		return errors.Join(err, p.again(ctx))
+		p.stale = true
+		return err
 	}
 	news := len(a.rows) > 0 || a.Upto.Epoch != p.have.Epoch
 	p.have = a.Upto
@@ -235,19 +243,47 @@ func (p *puller) unless(ctx context.Context, cancel context.CancelFunc) func() {
 	}
 }
 
+// A pending is a message that is being stored.
+type pending struct {
+	message transport.Message
+	ack     jetstream.PubAckFuture
+}
+
 // store stores the rows of a in the copy, one behind the other or not at all, and gives
 // them to the reader.
 func (p *puller) store(ctx context.Context, a answer) error {
-	type pending struct {
-		message transport.Message
-		ack     jetstream.PubAckFuture
-	}
-	all := make([]pending, 0, len(a.rows))
-	end := p.copy.end()
+	ctx, done := p.copy.cond.bind(ctx)
+	defer done()
 	p.behind.Store(uint64(len(a.rows)))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err := room(p.copy.dir, a.size()); err != nil {
 		return fmt.Errorf("natslink: store in %s: %w", p.copy.name, err)
 	}
+	epoch, all, err := p.publish(a)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		seq, err := p.stores(ctx, one)
+		if err != nil {
+			return err
+		}
+		p.copy.advance(epoch, seq)
+		if err := p.value(ctx, one.message, seq); err != nil {
+			return err
+		}
+		p.behind.Add(^uint64(0))
+	}
+	p.behind.Store(0)
+	return nil
+}
+
+// publish has the server store the rows of a, and does not wait for it.
+func (p *puller) publish(a answer) (epoch string, all []pending, err error) {
+	end := p.copy.end()
+	all = make([]pending, 0, len(a.rows))
 	for _, r := range a.rows {
 		m, err := p.decode(r)
 		if err != nil {
@@ -258,26 +294,30 @@ func (p *puller) store(ctx context.Context, a answer) error {
 		options := append(p.copy.ttl(msg), jetstream.WithExpectLastSequence(end.Seq+uint64(len(all))))
 		future, err := p.copy.js.PublishMsgAsync(msg, options...)
 		if err != nil {
-			return fmt.Errorf("natslink: store %s: %w", msg.Subject, storeError(err))
+			return "", nil, fmt.Errorf("natslink: store %s: %w", msg.Subject, storeError(err))
 		}
 		all = append(all, pending{m, future})
 	}
-	for _, one := range all {
-		select {
-		case ack := <-one.ack.Ok():
-			p.copy.advance(end.Epoch, ack.Sequence)
-			if err := p.value(ctx, one.message, ack.Sequence); err != nil {
-				return err
-			}
-			p.behind.Add(^uint64(0))
-		case err := <-one.ack.Err():
-			return fmt.Errorf("natslink: store %s: %w", one.ack.Msg().Subject, storeError(err))
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	return end.Epoch, all, nil
+}
+
+// stores waits until one is stored, and returns its place.
+func (p *puller) stores(ctx context.Context, one pending) (uint64, error) {
+	size := one.ack.Msg().Size()
+	select {
+	case ack := <-one.ack.Ok():
+		p.copy.took(size, nil)
+		return ack.Sequence, nil
+	case err := <-one.ack.Err():
+		err = storeError(err)
+		p.copy.took(size, err)
+		if errors.Is(err, jetstream.ErrAsyncPublishTimeout) {
+			p.copy.node.suspect()
 		}
+		return 0, fmt.Errorf("natslink: store %s: %w", one.ack.Msg().Subject, err)
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
 	}
-	p.behind.Store(0)
-	return nil
 }
 
 // stored returns r as it is put into the copy: nothing of its headers but the event's and
@@ -308,5 +348,9 @@ func (p *puller) again(ctx context.Context) error {
 	if err := p.copy.refresh(ctx); err != nil {
 		return err
 	}
-	return p.replay(ctx)
+	if err := p.replay(ctx); err != nil {
+		return err
+	}
+	p.stale = false
+	return nil
 }

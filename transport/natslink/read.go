@@ -35,6 +35,8 @@ var errNoStream = errors.New("stream is gone")
 // It is the server's direct batch get. A consumer would do the same with more state: one
 // that must be made, that may vanish, and that takes 10 ms to stop.
 func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
+	s.node.gate.RLock()
+	defer s.node.gate.RUnlock()
 	nc := s.js.Conn()
 	answers := make(chan *nats.Msg, batchRows+1)
 	inbox, err := nc.ChanSubscribe(nc.NewInbox(), answers)

@@ -151,7 +151,7 @@ func TestLeafIsRestartedByItsWatchdog(t *testing.T) {
 	await(t, hub, isValue("before", "text"))
 	first := leaf.open.node.current()
 	leaf.open.node.fail("test") // what the server says when it cannot go on
-	awaitLine(t, lines, "the leaf node runs again")
+	awaitLine(t, lines, "the NATS server runs again")
 	require.NotSame(t, first, leaf.open.node.current())
 	require.NoError(t, agent.Send(t.Context(), value("after", "text")))
 	await(t, hub, isValue("after", "text"))
@@ -174,16 +174,27 @@ func TestSeveredConnectionIsOpenedAgain(t *testing.T) {
 	}
 }
 
-func TestServerThatFailsEndsTheHub(t *testing.T) {
-	h, err := NewHub(hubConfig(t, newPKI(t)))
+// TestServerThatFailsIsMadeAnew: it ends neither the hub nor its Links, and agents come back.
+func TestServerThatFailsIsMadeAnew(t *testing.T) {
+	p := newPKI(t)
+	c := hubConfig(t, p)
+	log, lines := refusals()
+	c.Logger = log
+	h, _ := startHub(t, c)
+	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(t.Context()) }()
-	l, err := h.Link(t.Context(), "north")
-	require.NoError(t, err)
-	serverLogger{h.config.Logger, h.node.fail}.Fatalf("cannot %s", "go on")
-	require.ErrorContains(t, <-ended, "cannot go on")
-	require.ErrorIs(t, l.Send(t.Context(), value("key", "text")), transport.ErrClosed)
+	agent := dial(t, leafConfig(t, p, "north", addr(t, h)))
+	first, address := h.node.current(), addr(t, h)
+	serverLogger{h.config.Logger, h.node.fail, h.node.suspect}.Fatalf("cannot %s", "go on")
+	awaitLine(t, lines, "the NATS server runs again")
+	require.NotSame(t, first, h.node.current())
+	require.Equal(t, address, addr(t, h))
+	for _, l := range []transport.Link{hub, agent} {
+		require.NoError(t, l.Send(t.Context(), value("key", "text")))
+	}
+	await(t, hub, isValue("key", "text"))
+	await(t, agent, isValue("key", "text"))
+	require.Empty(t, h.Troubles())
 }
 
 // TestLinksShareTheStore: what many Links subscribe to on the connections that they share

@@ -77,7 +77,7 @@ func (l *link) state(ctx context.Context) (State, error) {
 }
 
 func (s *stream) state(ctx context.Context) (StreamState, error) {
-	found, err := s.js.Stream(ctx, s.name)
+	found, err := s.look(ctx)
 	if err != nil {
 		return StreamState{}, fmt.Errorf("natslink: state of stream %s: %w", s.name, cause(ctx, err))
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ const dedupe = 30 * time.Second
 
 // A streamConfig says what one stream is.
 type streamConfig struct {
+	agent    string // whose it is
+	part     string // partLog or partCopy
 	name     string
 	dir      string        // of the store
 	prefix   string        // of its subjects
@@ -33,22 +36,28 @@ type streamConfig struct {
 // message of each key. It is opened by newStream and may be used by many goroutines.
 type stream struct {
 	streamConfig
-	js jetstream.JetStream
+	node *node
+	js   jetstream.JetStream
+	cond *condition
+	kick chan struct{} // holds one element when it is to be made anew
 
 	remake sync.RWMutex // held for writing while the stream is made anew
 	mu     sync.Mutex
 	epoch  string
 	last   uint64 // the highest sequence that is known to be in it
 	sent   uint64 // ids given out
+	health health
 }
 
 // newStream opens the stream, and makes it if need be. A stream of that name with other
 // settings is brought to these where that loses nothing, and refused otherwise.
-func newStream(ctx context.Context, js jetstream.JetStream, c streamConfig) (*stream, error) {
-	s := &stream{streamConfig: c, js: js}
-	if err := patiently(ctx, s.open); err != nil {
+func newStream(ctx context.Context, n *node, js jetstream.JetStream, c streamConfig) (*stream, error) {
+	s := &stream{streamConfig: c, node: n, js: js, cond: newCondition(n.store), kick: make(chan struct{}, 1)}
+	if err := s.call(ctx, s.open); err != nil {
+		s.cond.drop()
 		return nil, fmt.Errorf("natslink: open stream %s: %w", c.name, err)
 	}
+	n.use(s)
 	return s, nil
 }
 
@@ -82,9 +91,14 @@ func (s *stream) open(ctx context.Context) error {
 	if err := s.reconcile(ctx, info.Config); err != nil {
 		return err
 	}
+	home, err := os.Stat(s.home())
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch, s.last = info.Config.Metadata[epochKey], info.State.LastSeq
+	s.health.home = home
 	return nil
 }
 
@@ -176,17 +190,38 @@ func (s *stream) check(ctx context.Context) (lost bool, err error) {
 // renew empties the stream and gives it another epoch. It is emptied rather than deleted:
 // the server breaks down when a stream is made while one of that name is being removed
 // from the disk. So a stream that somebody has deleted is given time to be gone.
+//
+// One whose files are gone or have failed can only be deleted.
 func (s *stream) renew(ctx context.Context) error {
-	found, err := s.js.Stream(ctx, s.name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+	condemned := s.condemned()
+	var deleted bool
+	err := s.call(ctx, func(ctx context.Context) error {
+		found, err := s.js.Stream(ctx, s.name)
+		if err == nil && !condemned {
+			return s.empty(ctx, found)
+		}
+		deleted = true
+		if err == nil {
+			err = s.js.DeleteStream(ctx, s.name)
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		}
+		return err
+	})
+	if err == nil && deleted {
 		if err := sleep(ctx, goneAfter); err != nil {
 			return err
 		}
-		return patiently(ctx, s.open)
+		err = s.call(ctx, s.open)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.well()
 	}
+	return err
+}
+
+func (s *stream) empty(ctx context.Context, found jetstream.Stream) error {
 	if err := found.Purge(ctx); err != nil {
 		return err
 	}
@@ -203,16 +238,34 @@ const (
 	requestAttempts = 5
 )
 
-// patiently calls f, and again if it takes too long.
-func patiently(ctx context.Context, f func(context.Context) error) error {
+// call has the server do something with the stream, which is not put in. It does not while
+// streams are closed and opened.
+func (s *stream) call(ctx context.Context, f func(context.Context) error) error {
+	ctx, done := s.node.store.bind(ctx)
+	defer done()
+	s.node.gate.RLock()
+	defer s.node.gate.RUnlock()
+	return s.patiently(ctx, f)
+}
+
+// patiently calls f, and again if it takes too long. A server that does not answer may be
+// in trouble.
+func (s *stream) patiently(ctx context.Context, f func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		bounded, cancel := context.WithTimeout(ctx, requestPatience)
 		err := f(bounded)
 		late := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 		cancel()
-		if err == nil || !late || attempt == requestAttempts {
-			return err
+		switch {
+		case err == nil:
+			return nil
+		case !late || attempt == requestAttempts:
+			return cause(ctx, err)
 		}
+		s.node.suspect()
 	}
 }
 
@@ -232,7 +285,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // intact reports whether the stream holds what it did when it ended at p.
 func (s *stream) intact(ctx context.Context, p position) (bool, error) {
-	found, err := s.js.Stream(ctx, s.name)
+	if s.condemned() {
+		return false, nil
+	}
+	found, err := s.look(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false, nil
 	}
@@ -242,6 +298,15 @@ func (s *stream) intact(ctx context.Context, p position) (bool, error) {
 	info := found.CachedInfo()
 	purged := p.Seq > 0 && info.State.Msgs == 0
 	return info.Config.Metadata[epochKey] == p.Epoch && info.State.LastSeq >= p.Seq && !purged, nil
+}
+
+// look returns the stream as it is now.
+func (s *stream) look(ctx context.Context) (found jetstream.Stream, err error) {
+	err = s.call(ctx, func(ctx context.Context) (err error) {
+		found, err = s.js.Stream(ctx, s.name)
+		return err
+	})
+	return found, err
 }
 
 // ttl returns the options with which m is stored: a tombstone may be forgotten one day.
@@ -260,11 +325,14 @@ func storeError(err error) error {
 		return nil
 	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum), errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("%w: %w", transport.ErrTooLarge, err)
-	case errors.As(err, &api) && isFull(api.ErrorCode):
+	case errors.As(err, &api) && isFull(api.ErrorCode) && api.Description != storeClosed:
 		return fmt.Errorf("%w: %w", transport.ErrFull, err)
 	}
 	return err
 }
+
+// storeClosed is what the server says of a stream that is being closed.
+const storeClosed = "store is closed"
 
 // isFull reports whether a JetStream error code says that there is no room: of the
 // server, of the account, or, the last, of the stream or of its disk.
@@ -278,7 +346,7 @@ func isFull(code jetstream.ErrorCode) bool {
 
 // refresh learns where s ends now. Only its writer may call it.
 func (s *stream) refresh(ctx context.Context) error {
-	found, err := s.js.Stream(ctx, s.name)
+	found, err := s.look(ctx)
 	if err != nil {
 		return fmt.Errorf("natslink: look at stream %s: %w", s.name, err)
 	}

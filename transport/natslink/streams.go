@@ -17,6 +17,9 @@ import (
 // peer that counts what is under way is far below.
 const pendingPackets = 16 << 20
 
+// warnInterval is how often it is said that the peer has broken its streams.
+const warnInterval = 10 * time.Second
+
 // A streamer runs this side's end of the pipe: one goroutine sends, that of the
 // subscription takes in.
 type streamer struct {
@@ -25,6 +28,8 @@ type streamer struct {
 	subject string // that the peer listens to
 	zap     *zap.Logger
 	wake    chan struct{} // holds one element once there may be something to send
+
+	warned time.Time // when it was last; the goroutine that takes in owns it
 
 	mu   sync.Mutex
 	pipe pipe
@@ -62,7 +67,9 @@ func (s *streamer) look(line uint64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pipe.look(line, now)
-	signal(s.wake)
+	if s.pipe.due {
+		signal(s.wake)
+	}
 }
 
 // take takes in what the peer sends. It is called by one goroutine, that of the
@@ -75,7 +82,8 @@ func (s *streamer) take(m *nats.Msg) {
 		s.mu.Unlock()
 		signal(s.wake)
 	}
-	if err != nil && !errors.Is(err, errBefore) {
+	if err != nil && !errors.Is(err, errBefore) && time.Since(s.warned) > warnInterval {
+		s.warned = time.Now()
 		s.zap.Warn("streams have ended", zap.Error(err))
 	}
 }
@@ -83,29 +91,27 @@ func (s *streamer) take(m *nats.Msg) {
 // run sends until ctx is done, and then ends the streams.
 func (s *streamer) run(ctx context.Context) {
 	defer s.mux.Close()
-	buffer := make([]byte, 0, maxParcel)
 	for {
 		select {
 		case <-s.wake:
 		case <-ctx.Done():
 			return
 		}
-		for ctx.Err() == nil && s.send(buffer) {
+		var b []byte // it is not kept while there is nothing to send
+		for ctx.Err() == nil {
+			if b = s.next(b[:0]); len(b) == 0 {
+				break
+			}
+			if err := s.wire.Publish(s.subject, b); err != nil {
+				// Its number is lost, and so the streams end.
+				s.zap.Debug("cannot send for the streams", zap.Error(err))
+			}
 		}
 	}
 }
 
-// send sends one parcel, made in buffer, and reports whether there was one.
-func (s *streamer) send(buffer []byte) bool {
+func (s *streamer) next(b []byte) []byte {
 	s.mu.Lock()
-	b := s.pipe.next(buffer, time.Now())
-	s.mu.Unlock()
-	if len(b) == 0 {
-		return false
-	}
-	if err := s.wire.Publish(s.subject, b); err != nil {
-		// Its number is lost, and so the streams end.
-		s.zap.Debug("cannot send for the streams", zap.Error(err))
-	}
-	return true
+	defer s.mu.Unlock()
+	return s.pipe.next(b, time.Now())
 }

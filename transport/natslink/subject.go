@@ -18,6 +18,12 @@ func (n names) downCopy() string { return "IN_" + n.agent }
 func (n names) upLog() string    { return "OUT_" + n.agent }
 func (n names) upCopy() string   { return "UP_" + n.agent }
 
+// agentOf returns whose a stream of the principal's server is, and whether it is one of ours.
+func agentOf(stream string) (agent string, ok bool) {
+	part, agent, ok := strings.Cut(stream, "_")
+	return agent, ok && (part == "DOWN" || part == "UP")
+}
+
 // Prefixes of the subjects that messages are stored under.
 func (n names) down() string { return "fabric." + n.agent + ".down." }
 func (n names) up() string   { return "fabric." + n.agent + ".up." }

@@ -5,21 +5,19 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"go.uber.org/zap"
 )
 
 // Times of the watchdog: how long the principal may be unheard before a fault of our own
 // is suspected, and how often it looks.
 const (
 	suspectAfter = 2 * time.Minute
-	lookEvery    = 10 * time.Second
+	watchEvery   = 10 * time.Second
 )
 
 // unheard is why it is restarted, if the server itself reports nothing.
 const unheard = "the principal can be reached, and has not been heard for long"
 
-// A watchdog makes the server of a leaf anew when the principal has not been heard for a
+// A watchdog has the server of a leaf made anew when the principal has not been heard for a
 // long time although it can be reached: a leaf node has been seen to give up connecting
 // (nats-server issues 3515 and 7615).
 type watchdog struct {
@@ -38,10 +36,9 @@ func newWatchdog(c LeafConfig, n *node) *watchdog {
 
 func (w *watchdog) start(p *peer) {
 	w.done.Go(func() {
-		t := time.NewTicker(lookEvery)
+		t := time.NewTicker(watchEvery)
 		defer t.Stop()
 		since := time.Now() // of the last sign that all is well, or of the last attempt
-		var failure error   // of the server, for as long as it does not run
 		for {
 			select {
 			case now := <-t.C:
@@ -49,11 +46,10 @@ func (w *watchdog) start(p *peer) {
 				if heard.After(since) {
 					since = heard
 				}
-				if failure != nil || (now.Sub(since) > suspectAfter && w.reachable()) {
-					failure, since = w.restart(unheard), now
+				if now.Sub(since) > suspectAfter && w.reachable() {
+					w.node.fail(unheard)
+					since = now
 				}
-			case failure = <-w.node.fatal:
-				failure = w.restart(failure.Error())
 			case <-w.ctx.Done():
 				return
 			}
@@ -74,16 +70,4 @@ func (w *watchdog) reachable() bool {
 		return false
 	}
 	return c.Close() == nil
-}
-
-// restart makes the server anew, and returns an error if it does not run then.
-func (w *watchdog) restart(why string) error {
-	w.config.Logger.Warn("restarting the leaf node", zap.String("why", why))
-	w.node.stop()
-	if err := w.node.start(refuseAll); err != nil {
-		w.config.Logger.Error("cannot restart the leaf node", zap.Error(err))
-		return err
-	}
-	w.config.Logger.Warn("the leaf node runs again")
-	return nil
 }

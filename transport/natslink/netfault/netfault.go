@@ -44,6 +44,7 @@ type Line struct {
 	fault   Fault
 	changed chan struct{}         // closed and replaced at each Set
 	conns   map[net.Conn]net.Conn // the end that was dialed by the one that was accepted
+	lingers map[net.Conn]bool     // ends that were dialed, and are not closed with the others
 }
 
 // Listen returns a healthy Line to what target returns when a connection is made: a
@@ -53,7 +54,7 @@ func Listen(target func() string) (*Line, error) {
 	if err != nil {
 		return nil, fmt.Errorf("netfault: %w", err)
 	}
-	line := &Line{listener: l, target: target, changed: make(chan struct{}), conns: map[net.Conn]net.Conn{}}
+	line := &Line{listener: l, target: target, changed: make(chan struct{}), conns: map[net.Conn]net.Conn{}, lingers: map[net.Conn]bool{}}
 	line.ctx, line.cancel = context.WithCancel(context.Background())
 	line.pumps.Go(line.accept)
 	return line, nil
@@ -72,6 +73,33 @@ func (l *Line) Set(f Fault) {
 	if f == Cut {
 		l.closeAll()
 	}
+}
+
+// Drop closes the connections that there are for who has made them, and for the target only
+// after a while, as if a middlebox were late to tell it. The channel that it returns is
+// closed then. New connections are made meanwhile.
+func (l *Line) Drop(after time.Duration) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var left []net.Conn
+	for from, to := range l.conns {
+		l.lingers[to] = true
+		left = append(left, to)
+		_ = from.Close() // it ends
+	}
+	clear(l.conns)
+	told := make(chan struct{})
+	l.pumps.Go(func() {
+		defer close(told)
+		l.wait(after)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, to := range left {
+			_ = to.Close()
+			delete(l.lingers, to)
+		}
+	})
+	return told
 }
 
 // Close ends the line and waits for its goroutines.
@@ -166,11 +194,14 @@ func (l *Line) pump(from, to net.Conn) {
 			break
 		}
 	}
-	_, _ = from.Close(), to.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.conns, from)
-	delete(l.conns, to)
+	for _, end := range []net.Conn{from, to} {
+		if !l.lingers[end] {
+			_ = end.Close()
+		}
+		delete(l.conns, end)
+	}
 }
 
 func (l *Line) wait(d time.Duration) bool {

@@ -123,3 +123,31 @@ func TestNothingBehindTheLine(t *testing.T) {
 	_, err := hear(t, connect(t, l), 1, time.Minute)
 	require.ErrorIs(t, err, io.EOF)
 }
+
+// TestDroppedConnectionLingersAtTheTarget: who has made it knows at once, the target later,
+// and a new one is made meanwhile.
+func TestDroppedConnectionLingersAtTheTarget(t *testing.T) {
+	target, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, target.Close()) }()
+	l := line(t, target.Addr().String())
+	c := connect(t, l)
+	first, err := target.Accept()
+	require.NoError(t, err)
+	defer func() { _ = first.Close() }()
+	told := l.Drop(200 * time.Millisecond)
+	_, err = hear(t, c, 1, time.Minute)
+	require.ErrorIs(t, err, io.EOF)
+	var timeout net.Error
+	_, err = hear(t, first, 1, 20*time.Millisecond)
+	require.True(t, asTimeout(err, &timeout), "%v", err)
+	connect(t, l)
+	second, err := target.Accept()
+	require.NoError(t, err)
+	defer func() { _ = second.Close() }()
+	<-told
+	_, err = hear(t, first, 1, time.Minute)
+	require.ErrorIs(t, err, io.EOF)
+	_, err = hear(t, second, 1, 20*time.Millisecond)
+	require.True(t, asTimeout(err, &timeout), "%v", err)
+}

@@ -1,0 +1,36 @@
+package command
+
+import (
+	"github.com/argocd-fabric/argocd-agent/agent"
+	"github.com/argocd-fabric/argocd-agent/cli/metrics"
+	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// hubMetrics says what a principal's metrics tell.
+func hubMetrics(p *principal.Principal, letters *ledger.Ledger, end transport.Hub) metrics.Source {
+	return metrics.Source{Troubles: troubles(end), Links: func() (out []metrics.Link) {
+		for _, a := range p.Agents() {
+			out = append(out, metrics.Link{
+				Agent: a.Name, State: a.State.String(), Session: a.Session, Letters: letters.Book(a.Name).Written(),
+			})
+		}
+		return out
+	}}
+}
+
+// agentMetrics says what an agent's metrics tell.
+func agentMetrics(name string, a *agent.Agent, letters *ledger.Book, end transport.Dialer) metrics.Source {
+	return metrics.Source{Troubles: troubles(end), Links: func() []metrics.Link {
+		return []metrics.Link{{Agent: name, State: principal.Serving.String(), Session: a.Status(), Letters: letters.Written()}}
+	}}
+}
+
+// troubles returns what says which troubles an end of a transport has; nil if it has none.
+func troubles(end any) func() []transport.Trouble {
+	if t, ok := end.(transport.Troubled); ok {
+		return t.Troubles
+	}
+	return nil
+}

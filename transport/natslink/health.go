@@ -1,0 +1,175 @@
+package natslink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+)
+
+// A health is what is known of how well a stream is. The stream's lock guards it.
+type health struct {
+	home    os.FileInfo // the directory that it was opened in
+	doomed  bool        // it is to be made anew
+	ill     bool        // a trouble other than quota was begun, and not ended
+	tried   time.Time   // when it was last had go on, after which it has not failed
+	refused int         // the size of the largest message that there was no room for; 0 is none
+}
+
+// whats are the troubles that a stream may have, other than that of its quota.
+var whats = []string{" failing", " read-only", " lost"}
+
+// The trouble of a stream whose quota is used up.
+const quotaTrouble = " quota"
+
+func (s *stream) trouble(what string) origin { return origin{s.agent, s.part + what} }
+
+// home is the directory of the stream.
+func (s *stream) home() string {
+	return filepath.Join(s.dir, "jetstream", s.node.account, "streams", s.name)
+}
+
+// probe makes sure that files can be made where the messages are.
+func (s *stream) probe() error { return probe(filepath.Join(s.home(), "msgs")) }
+
+// glance looks at what is cheap to see.
+func (s *stream) glance(ctx context.Context, now time.Time) {
+	s.mu.Lock()
+	h := s.health
+	s.mu.Unlock()
+	switch err := s.moved(h.home); {
+	case h.doomed:
+		signal(s.kick)
+	case err != nil:
+		s.condemn(" lost", err)
+	case h.ill && !h.tried.IsZero() && now.Sub(h.tried) > trial:
+		s.well()
+	}
+	if h.refused > 0 {
+		s.review(ctx, h.refused)
+	}
+}
+
+// moved returns an error if the files of the stream are not where they were.
+func (s *stream) moved(home os.FileInfo) error {
+	if !s.remake.TryRLock() {
+		return nil // it is being made anew
+	}
+	defer s.remake.RUnlock()
+	found, err := os.Stat(s.home())
+	if err == nil && !os.SameFile(home, found) {
+		return fmt.Errorf("%s is another directory than before", s.home())
+	}
+	if err == nil {
+		_, err = os.Stat(filepath.Join(s.home(), "msgs"))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil // whatever else it is, it is not gone
+}
+
+// spoil has nothing put into the stream any more.
+func (s *stream) spoil(what string, err error) {
+	s.mu.Lock()
+	s.health.ill, s.health.tried = true, time.Time{}
+	s.mu.Unlock()
+	for _, other := range whats {
+		if other != what {
+			s.node.troubles.end(s.trouble(other))
+		}
+	}
+	s.node.troubles.begin(s.trouble(what), err)
+	s.cond.spoil(fmt.Errorf("natslink: stream %s: %w", s.name, err))
+}
+
+// condemn has the stream made anew.
+func (s *stream) condemn(what string, err error) {
+	s.spoil(what, err)
+	s.doom(err)
+}
+
+// doom has the stream made anew, without a word.
+func (s *stream) doom(err error) {
+	s.mu.Lock()
+	s.health.doomed = true
+	s.mu.Unlock()
+	s.cond.spoil(fmt.Errorf("natslink: stream %s: %w", s.name, err))
+	signal(s.kick)
+}
+
+func (s *stream) condemned() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.doomed
+}
+
+// try has messages put into the stream again, and takes it for well when that works.
+func (s *stream) try(now time.Time) {
+	s.mu.Lock()
+	s.health.tried = now
+	s.mu.Unlock()
+	s.cond.mend()
+}
+
+// well notes that the stream works.
+func (s *stream) well() {
+	s.mu.Lock()
+	s.health.doomed, s.health.ill, s.health.tried = false, false, time.Time{}
+	s.mu.Unlock()
+	s.cond.mend()
+	for _, what := range whats {
+		s.node.troubles.end(s.trouble(what))
+	}
+}
+
+// took notes what became of a message of size bytes that was put into the stream.
+func (s *stream) took(size int, err error) {
+	s.mu.Lock()
+	h := &s.health
+	full := errors.Is(err, transport.ErrFull)
+	ended := err == nil && h.refused > 0 && size >= h.refused
+	recovered := err == nil && h.ill && !h.doomed
+	switch {
+	case full:
+		h.refused = max(h.refused, size)
+	case ended:
+		h.refused = 0
+	}
+	s.mu.Unlock()
+	switch {
+	case full:
+		s.node.troubles.begin(s.trouble(quotaTrouble), err)
+	case ended:
+		s.node.troubles.end(s.trouble(quotaTrouble))
+	}
+	if recovered {
+		s.well()
+	}
+}
+
+// review ends the trouble of the quota once a message as large as was refused would fit.
+func (s *stream) review(ctx context.Context, size int) {
+	ctx, cancel := context.WithTimeout(ctx, glanceEvery)
+	defer cancel()
+	found, err := s.look(ctx)
+	if err != nil {
+		return // the next time
+	}
+	info := found.CachedInfo()
+	if info.State.Bytes+uint64(size)+rowOverhead > uint64(info.Config.MaxBytes) {
+		return
+	}
+	s.mu.Lock()
+	s.health.refused = 0
+	s.mu.Unlock()
+	s.node.troubles.end(s.trouble(quotaTrouble))
+}
+
+// rowOverhead is what a message takes on disk beyond its subject, headers and data.
+const rowOverhead = 64
