@@ -37,7 +37,13 @@ func natsCommon(c *cli.Context, log *zap.Logger) (natslink.Common, error) {
 	if err != nil {
 		return natslink.Common{}, err
 	}
+	if err := checkQuota(c, dir); err != nil {
+		return natslink.Common{}, err
+	}
 	monitor, err := loopback(c, "nats-monitor-listen")
+	if err == nil {
+		err = apartFromHealth(c, "nats-monitor-listen", monitor)
+	}
 	return natslink.Common{
 		StoreDir:      dir,
 		Quota:         int64(c.Int("nats-quota")) << 20,
@@ -45,7 +51,34 @@ func natsCommon(c *cli.Context, log *zap.Logger) (natslink.Common, error) {
 		MonitorListen: monitor,
 		Presence:      transport.Presence{Version: version(), Oldest: wire.Oldest, Newest: wire.Newest},
 		Logger:        quiet(log, natsAdvice()),
+		Alarms:        log,
 	}, err
+}
+
+// checkQuota refuses a quota that cannot work: one that a message may exceed, or that the
+// disk does not have.
+func checkQuota(c *cli.Context, dir string) error {
+	const least = (natslink.MinQuota + 1<<20 - 1) >> 20
+	bad := func(what, advice string) error {
+		return &shell.UsageError{Where: "--nats-quota", What: fmt.Sprintf("%d "+what, c.Int("nats-quota")), Advice: advice}
+	}
+	disk, err := natslink.Capacity(dir)
+	switch quota := c.Int("nats-quota"); {
+	case quota < least:
+		return bad("MiB do not hold the largest message", fmt.Sprintf("write at least %d", least))
+	case err == nil && uint64(quota) > disk>>20: // what is wrong otherwise the store says itself
+		return bad(fmt.Sprintf("MiB are more than the %d that the disk of %s has", disk>>20, dir), "write a number of MiB that it has, or name a folder on another disk")
+	}
+	return nil
+}
+
+// apartFromHealth refuses that the probes be served on the port of another address.
+func apartFromHealth(c *cli.Context, flag, address string) error {
+	health := c.Int("healthz-port")
+	if _, port, err := net.SplitHostPort(address); err != nil || health == 0 || port != strconv.Itoa(health) {
+		return nil
+	}
+	return &shell.UsageError{Where: "--healthz-port", What: fmt.Sprintf("%d is the port of --%s", health, flag), Advice: "choose another for one of them"}
 }
 
 // loopback returns the value of a flag that is an address of the loopback interface, "" if
@@ -71,6 +104,9 @@ func natsHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) 
 		return nil, err
 	}
 	listen, err := shell.Address(c, "nats-leaf-listen")
+	if err == nil {
+		err = apartFromHealth(c, "nats-leaf-listen", listen)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +148,8 @@ func natsLeaf(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dia
 // natsAdvice says what to do about what the NATS servers complain of.
 func natsAdvice() map[string]string {
 	return map[string]string{
-		"Authorization Violation": "the principal refuses this agent: register it there (argocd-agentctl agent create), and see the principal's log",
+		"Duplicate Remote LeafNode Connection":                                         "another agent has connected under this one's name and with its certificate: stop one of them, the principal's log says where both are",
+		"Authorization Violation":                                                      "the principal refuses this agent: register it there (argocd-agentctl agent create), and see the principal's log",
 		"failed to verify certificate: x509: certificate signed by unknown authority":  "the principal's certificate is of another CA: compare --root-ca-path on both sides",
 		"failed to verify certificate: x509: certificate is (valid for|not valid for)": "the principal is reached under a name that its certificate does not have: see --server-address",
 	}

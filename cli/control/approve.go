@@ -22,8 +22,8 @@ func approveCommand() *cli.Command {
 		Action:    approve,
 		Description: "An agent holds deletions when so many originals are missing, without anybody having been\n" +
 			"seen to delete them, that they may have been lost: the control plane was restored, or looks at\n" +
-			"the wrong place. This shows the list and, once you agree, has the copies deleted, with all that\n" +
-			"they have deployed. To keep them, make the originals again instead.\n\n" +
+			"the wrong place. This shows the list and, once you agree, has the copies deleted. What they have\n" +
+			"deployed stays. To keep the copies, make the originals again instead.\n\n" +
 			"If nothing is held it says so, and ends with 0: what was asked for is the case. What has\n" +
 			"changed between the list and your answer is not approved, and ends with 1.\n\n" +
 			"   argocd-agentctl agent approve-deletions edge-1\n" +
@@ -51,7 +51,7 @@ func approve(c *cli.Context) error {
 	if err := showHeld(c.App.Writer, a); err != nil {
 		return err
 	}
-	if sure, err := confirmed(c, fmt.Sprintf("delete these %d copies, and what they have deployed?", len(a.Held))); err != nil || !sure {
+	if sure, err := confirmed(c, fmt.Sprintf("delete these %d copies, and leave what they have deployed?", len(a.Held))); err != nil || !sure {
 		return err
 	}
 	done, err := p.Approve(c.Context, a)

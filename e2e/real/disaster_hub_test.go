@@ -3,6 +3,8 @@ package real
 import (
 	"context"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -22,17 +24,15 @@ func emptied(t *testing.T, w *world) {
 	one, two := e.one.hub.plan(t), e.two.hub.plan(t)
 	e.one.hub.wipe(t)
 	e.two.hub.wipe(t)
-	here, there := e.one.mark(t), e.two.mark(t)
 	start()
-	within(t, patience, all(here.held(e.one.copies(t)), there.held(plainCount)))
+	within(t, patience, all(w.holds(e.one, e.one.names(t)...), w.holds(e.two, e.two.names(t)...)))
 	e.stays(t, 3*time.Second)
 
-	there = e.two.mark(t)
 	e.two.hub.apply(t, two[:4])
-	within(t, patience, there.held(plainCount-4))
+	within(t, patience, w.holds(e.two, plainNames(4, plainCount)...))
 	e.one.hub.apply(t, one)
 	e.two.hub.apply(t, two[4:])
-	within(t, time.Minute, all(e.inStep, e.one.sources(e.identity(t)), e.two.sources(e.identity(t)), e.one.hub.is("vault", healthy)))
+	within(t, time.Minute, all(e.inStep, e.one.sources(e.identity(t)), e.two.sources(e.identity(t)), e.one.hub.is("vault", healthy), w.holds(e.one), w.holds(e.two)))
 	require.NoError(t, e.intact(t.Context()))
 }
 
@@ -51,7 +51,7 @@ func reapplied(t *testing.T, w *world) {
 	here, there := e.one.mark(t), e.two.mark(t)
 	start()
 	took := within(t, time.Minute, all(e.inStep, e.one.sources(e.identity(t)), e.two.sources(e.identity(t))))
-	t.Logf("%d copies taken over in %.1f s", e.one.copies(t)+plainCount, took.Seconds())
+	t.Logf("%d copies taken over in %.1f s", len(e.one.names(t))+plainCount, took.Seconds())
 	within(t, patience, e.one.hub.is("vault", healthy))
 	e.stays(t, 6*time.Second) // in which an agent would tell what it holds
 	here.heldNone(t)
@@ -134,9 +134,56 @@ func namespaceDeleted(t *testing.T, w *world) {
 	start := w.stopPrincipal(t)
 	w.renewNamespace(t, e.two.name)
 	start()
-	within(t, patience, there.held(plainCount))
+	within(t, patience, w.holds(e.two, plainNames(0, plainCount)...))
 	require.NoError(t, e.intact(t.Context()))
 	e.two.hub.apply(t, manifests)
 	within(t, patience, all(e.two.sources(w.identity(t)), w.inStep))
 	require.NoError(t, e.intact(t.Context()))
+}
+
+// approved: the absence of a few is taken for deletions that were missed. Those of more are
+// held, and carried out once a user has approved them; nothing else goes.
+func approved(t *testing.T, w *world) {
+	e := w.estate(t)
+	e.two.stop(t)
+	w.wipe(t, e.two.program) // what it remembers of this day
+	require.NoError(t, e.two.Start(t.Context()))
+	within(t, patience, w.inStep)
+	lose := func(from, to int) func(context.Context) error {
+		start := w.stopPrincipal(t)
+		var gone []func(context.Context) error
+		for i := from; i < to; i++ {
+			e.two.hub.remove(t, plainName(i))
+			gone = append(gone, e.two.spoke.gone(plainName(i)))
+		}
+		start()
+		return all(gone...)
+	}
+	forget := func(from, to int) {
+		for i := from; i < to; i++ {
+			delete(e.kept, "spoke-2: applications argocd/"+plainName(i))
+		}
+	}
+	within(t, patience, lose(0, 3))
+	forget(0, 3)
+	require.NoError(t, e.intact(t.Context()))
+
+	gone := lose(3, 6)
+	within(t, patience, w.holds(e.two, plainNames(3, 6)...))
+	e.stays(t, 3*time.Second)
+	w.approve(t, e.two)
+	within(t, patience, all(gone, w.inStep, w.holds(e.two)))
+	forget(3, 6)
+	require.NoError(t, e.intact(t.Context()))
+}
+
+// approve has an agent remove what it holds.
+func (w *world) approve(t *testing.T, a *agent) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(w.dir, "argocd-agentctl"),
+		"agent", "approve-deletions", a.name, "--yes", "--principal-address", w.desk())
+	cmd.Env = []string{"TMPDIR=" + w.tmp()}
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(output))
+	t.Logf("%s", output)
 }

@@ -23,6 +23,7 @@ func restored(t *testing.T, w *world) {
 	require.NoError(t, w.hub.Snapshot(t.Context(), snapshot))
 	t.Run("UnderAPrincipalThatRuns", func(t *testing.T) {
 		e.goBack(t, func() { w.restoreHub(t, snapshot) })
+		e.remake(t)
 	})
 	t.Run("WhileThePrincipalIsDown", func(t *testing.T) {
 		e.goBack(t, func() {
@@ -30,16 +31,14 @@ func restored(t *testing.T, w *world) {
 			w.restoreHub(t, snapshot)
 			start()
 		})
+		e.giveUp(t)
 	})
 }
 
 // goBack changes the hub, and expects the right thing once it is as it was.
 func (e *estate) goBack(t *testing.T, restore func()) {
 	note := filepath.Base(t.Name())
-	e.one.hub.create(t, application("since", spec(e.one.name, e.repo(t, "since").URL(), "since")))
-	for _, name := range []string{"since-1", "since-2"} {
-		e.two.hub.create(t, application(name, spec(e.two.name, "https://git.example.com/plain.git", name)))
-	}
+	e.makeSince(t)
 	e.one.hub.patch(t, "ledger", noted(note))
 	e.two.hub.patch(t, plainName(0), noted(note))
 	e.one.hub.remove(t, "mill") // and what it has deployed stays
@@ -49,7 +48,6 @@ func (e *estate) goBack(t *testing.T, restore func()) {
 		e.two.spoke.is("since-2"), e.two.spoke.is(plainName(0), notes(note)), e.two.spoke.gone(plainName(11)), e.inStep,
 	))
 	e.count(t)
-	one, two := e.one.mark(t), e.two.mark(t)
 
 	start := time.Now()
 	restore()
@@ -57,28 +55,65 @@ func (e *estate) goBack(t *testing.T, restore func()) {
 	took := within(t, time.Minute, all(
 		e.one.spoke.is("ledger", notes("")), e.one.spoke.is("mill", healthy),
 		e.two.spoke.is(plainName(0), notes("")), e.two.spoke.is(plainName(11)),
-		one.held(1), two.held(2),
+		e.holds(e.one, "since"), e.holds(e.two, "since-1", "since-2"),
 	))
 	t.Logf("what the hub has is on the spokes, and what it has not is held, %.1f s later", took.Seconds())
 	require.NoError(t, e.intact(t.Context()))
-	one = e.one.mark(t)
 	e.one.stop(t)
 	e.stopPrincipal(t)()
 	require.NoError(t, e.one.Start(t.Context()))
-	within(t, patience, one.held(1)) // as it is told once by each process
+	within(t, patience, all(e.holds(e.one, "since"), e.holds(e.two, "since-1", "since-2")))
 	require.NoError(t, e.intact(t.Context()))
+}
 
-	// What was lost is made again: it is taken over, and can then be deleted.
-	e.one.hub.create(t, application("since", spec(e.one.name, e.repo(t, "since").URL(), "since")))
-	for _, name := range []string{"since-1", "since-2"} {
+// since are the names of what was made after the snapshot.
+func since() (one, two []string) { return []string{"since"}, []string{"since-1", "since-2"} }
+
+func (e *estate) makeSince(t *testing.T) {
+	t.Helper()
+	one, two := since()
+	for _, name := range one {
+		e.one.hub.create(t, cascading(application(name, spec(e.one.name, e.repo(t, name).URL(), name))))
+	}
+	for _, name := range two {
 		e.two.hub.create(t, application(name, spec(e.two.name, "https://git.example.com/plain.git", name)))
 	}
-	within(t, time.Minute, all(e.inStep, e.one.sources(e.identity(t)), e.two.sources(e.identity(t)), e.one.hub.is("since", healthy)))
+}
+
+// remake makes what was lost again: it is taken over, and can then be deleted.
+func (e *estate) remake(t *testing.T) {
+	e.makeSince(t)
+	within(t, time.Minute, all(
+		e.inStep, e.one.sources(e.identity(t)), e.two.sources(e.identity(t)), e.one.hub.is("since", healthy), e.holds(e.one), e.holds(e.two),
+	))
 	require.NoError(t, e.intact(t.Context()))
-	e.one.hub.remove(t, "since")
-	e.two.hub.remove(t, "since-1")
-	e.two.hub.remove(t, "since-2")
-	within(t, patience, all(e.one.spoke.gone("since"), e.two.spoke.gone("since-1"), e.two.spoke.gone("since-2"), e.inStep))
+	one, two := since()
+	for _, name := range one {
+		e.one.hub.remove(t, name)
+		within(t, time.Minute, all(e.one.hub.gone(name), e.one.spoke.gone(name), undeployed(e.one.spoke.Cluster, name)))
+	}
+	for _, name := range two {
+		e.two.hub.remove(t, name)
+		within(t, patience, e.two.spoke.gone(name))
+	}
+}
+
+// giveUp approves that what was lost is lost: the copies go, and what Argo CD has deployed
+// for them stays.
+func (e *estate) giveUp(t *testing.T) {
+	one, two := since()
+	e.approve(t, e.one)
+	e.approve(t, e.two)
+	for _, name := range one {
+		within(t, patience, e.one.spoke.gone(name))
+		delete(e.kept, "spoke-1: applications argocd/"+name)
+	}
+	for _, name := range two {
+		within(t, patience, e.two.spoke.gone(name))
+		delete(e.kept, "spoke-2: applications argocd/"+name)
+	}
+	within(t, patience, all(e.inStep, e.holds(e.one), e.holds(e.two)))
+	require.NoError(t, e.intact(t.Context()))
 }
 
 // rebuilt: the hub's etcd is lost under a principal that runs. Then somebody makes the
@@ -90,7 +125,6 @@ func rebuilt(t *testing.T, w *world) {
 	old, snapshot := w.identity(t), filepath.Join(w.dir, "hub.backup")
 	require.NoError(t, w.hub.Snapshot(t.Context(), snapshot))
 	kept := w.secrets(t, argocd)
-	here, there := e.one.mark(t), e.two.mark(t)
 	w.restoreHub(t, "")
 	e.stays(t, 5*time.Second)
 
@@ -104,14 +138,14 @@ func rebuilt(t *testing.T, w *world) {
 	w.principalAccount(t)
 	require.NoError(t, w.principal.Start(t.Context()))
 	require.NotEqual(t, old, w.identity(t))
-	within(t, patience, all(here.held(e.one.copies(t)), there.held(plainCount)))
+	within(t, patience, all(w.holds(e.one, e.one.names(t)...), w.holds(e.two, e.two.names(t)...)))
 	e.stays(t, 3*time.Second)
 
 	w.principal.stop(t)
 	w.restoreHub(t, snapshot)
 	w.principalAccount(t)
 	require.NoError(t, w.principal.Start(t.Context()))
-	within(t, time.Minute, all(w.inStep, e.one.sources(old), e.two.sources(old)))
+	within(t, time.Minute, all(w.inStep, e.one.sources(old), e.two.sources(old), w.holds(e.one), w.holds(e.two)))
 	require.NoError(t, e.intact(t.Context()))
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/principal/admin"
 )
 
 // An estate is what a disaster of the hub must leave alone: on the spoke of edge-1 three
@@ -37,6 +38,14 @@ func deployedNames() []string { return []string{"vault", "ledger", "mill"} }
 const plainCount = 12
 
 func plainName(i int) string { return fmt.Sprintf("plain-%02d", i) }
+
+// plainNames returns the names of those from one on, and before another.
+func plainNames(from, to int) (names []string) {
+	for i := from; i < to; i++ {
+		names = append(names, plainName(i))
+	}
+	return names
+}
 
 // estate brings the estate about, or what is missing of it, and waits until it is whole.
 func (w *world) estate(t *testing.T) *estate {
@@ -142,12 +151,35 @@ func (e *estate) stays(t *testing.T, d time.Duration) {
 	}
 }
 
-// copies returns how many copies an agent has.
-func (a *agent) copies(t *testing.T) int {
+// names returns the names of all copies that an agent has.
+func (a *agent) names(t *testing.T) []string {
 	t.Helper()
 	there, err := a.spoke.all(t.Context())
 	require.NoError(t, err)
-	return len(there)
+	return slices.Sorted(maps.Keys(there))
+}
+
+// holds returns a check that the copies of these names are what an agent holds, and no
+// others, as the principal lists them.
+func (w *world) holds(a *agent, names ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		desk, err := admin.NewClient(w.desk())
+		if err != nil {
+			return err
+		}
+		said, err := desk.Agent(ctx, a.name)
+		if err != nil {
+			return err
+		}
+		var held, want []string
+		for _, h := range said.Held {
+			held = append(held, h.Side+" "+h.Key)
+		}
+		for _, name := range names {
+			want = append(want, "spoke Application//"+name)
+		}
+		return equal(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(held)))
+	}
 }
 
 // A mark is a place in a program's log.
@@ -185,20 +217,6 @@ func (m mark) says(words ...string) func(context.Context) error {
 			err = fmt.Errorf("%s has not said %q", m.Name(), words)
 		}
 		return err
-	}
-}
-
-// held returns a check that the agent, as it has told last, holds n deletions.
-func (m mark) held(n int) func(context.Context) error {
-	return func(context.Context) error {
-		lines, err := m.since("deletions are held")
-		if err != nil {
-			return err
-		}
-		if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], fmt.Sprintf(`"copies": %d,`, n)) {
-			return fmt.Errorf("%s does not hold %d deletions; it has said %q", m.Name(), n, lines)
-		}
-		return nil
 	}
 }
 

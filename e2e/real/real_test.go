@@ -42,6 +42,7 @@ func stories() []story {
 		{"DisasterPrincipalMisled", misled},
 		{"DisasterRightsRevoked", rightsRevoked},
 		{"DisasterNamespaceDeleted", namespaceDeleted},
+		{"DisasterApproved", approved},
 		{"StrangersAndUnreachableClusters", refusals},
 		{"KilledAndWiped", killedAndWiped},
 		{"TestScenario13_DeletedWhileTheAgentLosesItsMemory", deletedAndForgotten},

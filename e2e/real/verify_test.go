@@ -117,7 +117,7 @@ func (w *world) verified(t *testing.T) int {
 // it says.
 func (w *world) ask(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(w.dir, "argocd-agentctl"), append(args, "--principal-address", "http://"+w.desk)...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(w.dir, "argocd-agentctl"), append(args, "--principal-address", w.desk())...)
 	cmd.Env = []string{"TMPDIR=" + w.tmp()}
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(output))

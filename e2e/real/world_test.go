@@ -37,7 +37,6 @@ type world struct {
 	kubeconfig string // with the administrator's context for each cluster, by its name
 	principal  *program
 	leafPort   int
-	desk       string            // where users ask the principal
 	api        *netfault.Line    // from the principal to the hub's API server
 	agents     map[string]*agent // that have been started
 	stores     stores
@@ -87,7 +86,6 @@ func newWorld(t *testing.T) *world {
 	w.ctl(t, "pki", "issue", "principal", "--ip", "127.0.0.1")
 	w.stores = newStores(t, w)
 	w.leafPort = w.port(t)
-	w.desk = fmt.Sprint("127.0.0.1:", w.port(t))
 	w.principal = w.newPrincipal(t)
 	require.NoError(t, w.principal.Start(t.Context()))
 	return w
@@ -101,8 +99,11 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 		w.api = line
 	}
 	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
-		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--admin-listen", w.desk}, args...)...)
+		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--admin-listen", w.desk()}, args...)...)
 }
+
+// desk is where argocd-agentctl asks the principal.
+func (w *world) desk() string { return "unix://" + filepath.Join(w.dir, "desk") }
 
 // principalAccount returns the kubeconfig of the principal's ServiceAccount, by its line.
 func (w *world) principalAccount(t *testing.T) string {

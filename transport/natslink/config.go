@@ -21,6 +21,10 @@ const (
 	DefaultAge       = 30 * 24 * time.Hour
 )
 
+// MinQuota is the least Quota that takes every Message: the largest one, and the one that it
+// replaces.
+const MinQuota = 2 * (transport.MaxMessage + maxHeaders + 8<<10)
+
 // Bounds of a Common.
 const (
 	minHeartbeat = 500 * time.Millisecond

@@ -3,7 +3,9 @@ package natslink
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -30,12 +32,15 @@ type guard struct {
 	users    map[string]func() *server.User // of the server that runs, by agent
 	sessions map[string]uint64              // the connection that was let in last, by agent
 	refused  map[string]time.Time           // when a reason was logged last
+	held     map[string]time.Time           // until when no other connection of an agent is let in
+	from     map[string][2]string           // where the last two connections of an agent came from, the newest first
 }
 
 func newGuard(authenticate func(tls.ConnectionState) (string, error), log *zap.Logger) *guard {
 	return &guard{
 		authenticate: authenticate, log: log,
 		users: map[string]func() *server.User{}, sessions: map[string]uint64{}, refused: map[string]time.Time{},
+		held: map[string]time.Time{}, from: map[string][2]string{},
 	}
 }
 
@@ -52,6 +57,8 @@ func (g *guard) remove(agent string) bool {
 	_, known := g.users[agent]
 	delete(g.users, agent)
 	delete(g.sessions, agent)
+	delete(g.held, agent)
+	delete(g.from, agent)
 	return known
 }
 
@@ -79,13 +86,30 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	if err == nil && u == nil {
 		err = transport.ErrUnknown
 	}
+	if err == nil && time.Now().Before(g.held[agent]) {
+		err = fmt.Errorf("another agent of that name is connected from %s", g.from[agent][0])
+	}
 	if err != nil {
 		g.refuse(agent, c, err)
 		return false
 	}
 	g.sessions[agent] = c.GetID()
+	g.from[agent] = [2]string{c.RemoteAddress().String(), g.from[agent][0]}
 	c.RegisterUser(u())
 	return true
+}
+
+// hold leaves the connection that an agent has now alone for a while, since it has a rival.
+func (g *guard) hold(agent string, pause time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.held[agent] = now.Add(pause)
+	if g.tell("rivals of "+agent, now) {
+		g.log.Error("two agents use one name", zap.String("agent", agent),
+			zap.String("from", g.from[agent][0]), zap.String("other", g.from[agent][1]),
+			zap.String("advice", "stop one of them, or register it under a name and with a certificate of its own"))
+	}
 }
 
 // restarted notes that the server was made anew: its connections are numbered anew.
@@ -108,13 +132,25 @@ func (g *guard) name(c server.ClientAuthentication) (string, error) {
 
 // refuse logs why a connection is refused. It is called with the lock held.
 func (g *guard) refuse(agent string, c server.ClientAuthentication, err error) {
-	now, reason := time.Now(), agent+" "+err.Error()
-	if now.Sub(g.refused[reason]) < refusalInterval {
-		return
+	if g.tell(agent+" "+reasonOf(err), time.Now()) {
+		g.log.Warn("refused a connection", zap.String("agent", agent), zap.Stringer("from", c.RemoteAddress()), zap.Error(err))
+	}
+}
+
+// reasonOf returns what err says, without the numbers of ports.
+func reasonOf(err error) string { return ports.ReplaceAllString(err.Error(), "") }
+
+var ports = regexp.MustCompile(`:[0-9]+$`)
+
+// tell reports whether the log may be told of something again. It is called with the lock
+// held.
+func (g *guard) tell(what string, now time.Time) bool {
+	if now.Sub(g.refused[what]) < refusalInterval {
+		return false
 	}
 	if len(g.refused) >= maxRefusals {
 		clear(g.refused)
 	}
-	g.refused[reason] = now
-	g.log.Warn("refused a connection", zap.String("agent", agent), zap.Stringer("from", c.RemoteAddress()), zap.Error(err))
+	g.refused[what] = now
+	return true
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
@@ -264,6 +265,7 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		reachable: func() bool { return h.node.interest(account, n.askUp()) },
 		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },
 		sever:     h.node.sever,
+		rival:     func(pause time.Duration) { h.guard.hold(agent, pause) },
 		presence:  h.config.Presence, heartbeat: h.config.Heartbeat,
 		zap: h.config.Logger.With(zap.String("agent", agent)),
 		closed: func() {

@@ -65,6 +65,7 @@ type attacker struct {
 	links map[string]transport.Link // on the hub
 	leaf  *Leaf
 	own   transport.Link // north's
+	south transport.Link // the victim's
 	wire  *nats.Conn     // in the account that is joined to the hub
 	heard chan *nats.Msg // everything that there is to hear there
 }
@@ -79,6 +80,7 @@ func newAttacker(t *testing.T) *attacker {
 		a.links[name] = l
 	}
 	south := dial(t, leafConfig(t, p, "south", addr(t, h)))
+	a.south = south
 	require.NoError(t, south.Send(t.Context(), value("key", "of south")))
 	require.NoError(t, a.links["south"].Send(t.Context(), value("key", "for south")))
 	await(t, a.links["south"], isValue("key", "of south"))
@@ -196,6 +198,64 @@ func TestAgentCannotUseTheStore(t *testing.T) {
 	for _, name := range []string{"log of south", "copy of south", "log of north"} {
 		require.Equal(t, before[name], after[name])
 	}
+}
+
+// TestAgentCannotTouchStreamsOfAnother: an agent that knows all there is to know of
+// another's streams can neither speak on them, nor end them, nor open any.
+func TestAgentCannotTouchStreamsOfAnother(t *testing.T) {
+	a := newAttacker(t)
+	_, err := a.wire.ChanSubscribe("fabric.south.streams.*", a.heard)
+	require.NoError(t, err)
+	one, other := openStream(t, a.links["south"], a.south, "secret")
+	_, err = one.Write([]byte("secret of south"))
+	require.NoError(t, err)
+	// What each end would take in next: a stream that is opened, on the session that there is.
+	for l, subject := range map[transport.Link]string{a.links["south"]: "fabric.south.streams.up", a.south: "fabric.south.streams.down"} {
+		s := l.(*link).streams
+		s.mu.Lock()
+		forged := parcel{from: s.pipe.theirs, to: s.pipe.mine, number: s.pipe.in + 1}.append(nil)
+		s.mu.Unlock()
+		require.NoError(t, a.wire.Publish(subject, append(forged, "\x01\x03\x04evil"...)))
+		require.NoError(t, a.wire.PublishRequest("fabric.north.ask.down", subject, forged))
+	}
+	a.barrier(t, "said")
+	require.NoError(t, one.Close())
+	all, err := io.ReadAll(other)
+	require.NoError(t, err)
+	require.Equal(t, "secret of south", string(all))
+	require.NoError(t, other.Close())
+	openStream(t, a.links["south"], a.south, "next")
+	openStream(t, a.south, a.links["south"], "next") // it is the first that is accepted
+	for len(a.heard) > 0 {                           // it hears itself, on its own server
+		require.NotContains(t, string((<-a.heard).Data), "secret")
+	}
+}
+
+// TestHostileStreams: an agent that breaks the rules of streams, and speaks without end,
+// harms its own only.
+func TestHostileStreams(t *testing.T) {
+	a := newAttacker(t)
+	one, other := openStream(t, a.links["south"], a.south, "of south")
+	own, _ := openStream(t, a.own, a.links["north"], "of north")
+	s := a.own.(*link).streams
+	s.mu.Lock()
+	good := parcel{from: s.pipe.mine, to: s.pipe.theirs, number: s.pipe.out + 1}.append(nil)
+	s.mu.Unlock()
+	for range 200 {
+		for _, b := range [][]byte{nil, []byte("short"), make([]byte, parcelHead), make([]byte, maxParcel+1), append(good[:parcelHead:parcelHead], 99)} {
+			require.NoError(t, a.wire.Publish("fabric.north.streams.up", b))
+		}
+	}
+	_, err := io.ReadAll(own)
+	require.ErrorIs(t, err, transport.ErrAway)
+	a.barrier(t, "said")
+	_, err = one.Write([]byte("text"))
+	require.NoError(t, err)
+	require.NoError(t, one.Close())
+	all, err := io.ReadAll(other)
+	require.NoError(t, err)
+	require.Equal(t, "text", string(all))
+	openStream(t, a.own, a.links["north"], "of north, again")
 }
 
 // TestForgedRowsAreDropped: an agent puts into its log what is no message of its own.

@@ -184,6 +184,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
 		session:   d.node.upstream,
 		sever:     d.node.sever,
+		rival:     func(time.Duration) {}, // there is one principal at an address
 		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
 		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
 		closed: func() {

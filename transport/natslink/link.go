@@ -26,13 +26,14 @@ type linkConfig struct {
 	js        jetstream.JetStream // where the streams are
 	wire      *nats.Conn          // what reaches the peer, and nothing else; closed with the Link
 	log, copy *stream
-	answers   string        // subject on which the peer asks for the log
-	asks      string        // subject on which the peer answers what the copy lacks
-	says      string        // subject on which the peer hears of streams
-	hears     string        // subject on which it speaks of streams
-	reachable func() bool   // whether somebody answers on asks
-	session   func() uint64 // names the connection to the peer; 0 is none
-	sever     func(uint64)  // closes it; it is opened again by itself
+	answers   string              // subject on which the peer asks for the log
+	asks      string              // subject on which the peer answers what the copy lacks
+	says      string              // subject on which the peer hears of streams
+	hears     string              // subject on which it speaks of streams
+	reachable func() bool         // whether somebody answers on asks
+	session   func() uint64       // names the connection to the peer; 0 is none
+	sever     func(uint64)        // closes it; it is opened again by itself
+	rival     func(time.Duration) // told for how long only the peer that is there should be let in
 	presence  transport.Presence
 	heartbeat time.Duration
 	zap       *zap.Logger
@@ -61,7 +62,7 @@ func openLink(c linkConfig) (*link, error) {
 	p := c.presence
 	l.hello = hello{Link: rand.Text(), Process: p.Process, Version: p.Version, Oldest: p.Oldest, Newest: p.Newest}
 	l.streams = newStreamer(c, l.hello.Link)
-	l.with = newPeer(l.mailbox, l.streams, 5*c.heartbeat/2)
+	l.with = newPeer(l.mailbox, l.streams, 5*c.heartbeat/2, c.rival)
 	l.feed = newFeed(c.log, l.hello, l.with, c.zap)
 	l.puller = &puller{
 		copy: c.copy, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,

@@ -31,6 +31,10 @@ const stopPatience = 10 * time.Second
 // the server does not treat differently, need two for each agent, and one for each read.
 const maxSubs = 10_000
 
+// maxClosed is of how many connections that have ended the server remembers what they were,
+// for its monitoring. They are some KiB each.
+const maxClosed = 64
+
 // Bounds of connecting within the process, for machines that start a whole fleet.
 const (
 	connectPatience = 30 * time.Second
@@ -68,6 +72,7 @@ func newNode(o *server.Options, account string, log *zap.Logger, t *troubles) *n
 	o.MaxControlLine = 16 << 10 // keys of 1 KiB, escaped
 	o.MaxPingsOut = 2
 	o.MaxSubs = maxSubs
+	o.MaxClosedClients = maxClosed
 	o.WriteDeadline = connectPatience // a goroutine of a busy process may be that late
 	o.AuthTimeout = connectPatience.Seconds()
 	o.LeafNode.AuthTimeout = connectPatience.Seconds()

@@ -17,18 +17,20 @@ type peer struct {
 	mailbox *mailbox
 	streams *streamer
 	silence time.Duration
-	heard   chan struct{} // holds one element after each word from the peer
+	rival   func(time.Duration) // called, with the lock held, with for how long others should be kept out
+	heard   chan struct{}       // holds one element after each word from the peer
 
-	mu    sync.Mutex
-	now   *transport.Presence
-	link  string    // its end of the link
-	left  string    // the end that was said to be closed last
-	since time.Time // when the process was first heard
-	last  time.Time // when it was heard last
+	mu     sync.Mutex
+	rivals rivals
+	now    *transport.Presence
+	link   string    // its end of the link
+	left   string    // the end that was said to be closed last
+	since  time.Time // when the process was first heard
+	last   time.Time // when it was heard last
 }
 
-func newPeer(m *mailbox, s *streamer, silence time.Duration) *peer {
-	return &peer{mailbox: m, streams: s, silence: silence, heard: make(chan struct{}, 1)}
+func newPeer(m *mailbox, s *streamer, silence time.Duration, rival func(time.Duration)) *peer {
+	return &peer{mailbox: m, streams: s, silence: silence, rival: rival, heard: make(chan struct{}, 1)}
 }
 
 // says takes in that the process of h has said something.
@@ -39,6 +41,9 @@ func (p *peer) says(h hello, at time.Time) {
 		return // sent before it left
 	}
 	p.last = at
+	if pause := p.rivals.hears(h.Process, at); pause > 0 {
+		p.rival(pause)
+	}
 	if p.now == nil || p.link != h.Link {
 		presence := h.presence()
 		p.now, p.link, p.since = &presence, h.Link, at
