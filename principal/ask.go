@@ -25,16 +25,6 @@ var (
 // Identity returns the hub's.
 func (p *Principal) Identity() string { return p.cfg.Identity }
 
-// Agent returns how one agent stands.
-func (p *Principal) Agent(name string) (AgentStatus, error) {
-	agents := p.Agents()
-	i := slices.IndexFunc(agents, func(a AgentStatus) bool { return a.Name == name })
-	if i < 0 {
-		return AgentStatus{}, fmt.Errorf("principal: agent %q: %w", name, ErrUnknown)
-	}
-	return agents[i], nil
-}
-
 // Held returns the deletions that the agent holds back, and those that are held back here
 // for it.
 func (a AgentStatus) Held() []engine.Absent {
