@@ -50,6 +50,9 @@ func New(c Config) (*Agent, error) {
 	case c.Tick <= 0:
 		return nil, fmt.Errorf("agent: tick of %v", c.Tick)
 	}
+	if c.Letters == nil {
+		c.Letters = ledger.InMemory().Book("principal")
+	}
 	return &Agent{cfg: c}, nil
 }
 
@@ -74,10 +77,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.session.Store(s)
 	ctx, stop := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	defer watch.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	defer stop()
-	watch.Go(func() { a.watch(ctx) })
+	beside.Go(func() { a.watch(ctx) })
+	beside.Go(func() { a.serve(ctx, link.Streams()) })
 	return s.Run(ctx)
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/sync/verify"
 )
 
@@ -25,16 +25,6 @@ var (
 // Identity returns the hub's.
 func (p *Principal) Identity() string { return p.cfg.Identity }
 
-// Agent returns how one agent stands.
-func (p *Principal) Agent(name string) (AgentStatus, error) {
-	agents := p.Agents()
-	i := slices.IndexFunc(agents, func(a AgentStatus) bool { return a.Name == name })
-	if i < 0 {
-		return AgentStatus{}, fmt.Errorf("principal: agent %q: %w", name, ErrUnknown)
-	}
-	return agents[i], nil
-}
-
 // Held returns the deletions that the agent holds back, and those that are held back here
 // for it.
 func (a AgentStatus) Held() []engine.Absent {
@@ -48,11 +38,11 @@ func (p *Principal) Approve(ctx context.Context, agent string, of resource.Diges
 	fail := func(err error) ([]engine.Absent, error) {
 		return nil, fmt.Errorf("principal: approve deletions of %s: %w", agent, err)
 	}
-	s, err := p.session(agent)
+	l, err := p.live(agent)
 	if err != nil {
 		return fail(err)
 	}
-	st := AgentStatus{Session: s.Status()}
+	st := AgentStatus{Session: l.session.Status()}
 	all := st.Held()
 	switch {
 	case len(all) == 0:
@@ -64,7 +54,7 @@ func (p *Principal) Approve(ctx context.Context, agent string, of resource.Diges
 		if len(held) == 0 {
 			continue
 		}
-		if err := s.Approve(ctx, engine.HeldDigest(held)); err != nil {
+		if err := l.session.Approve(ctx, engine.HeldDigest(held)); err != nil {
 			return fail(err)
 		}
 	}
@@ -82,9 +72,9 @@ func (p *Principal) Letters(agent string) (*ledger.Book, error) {
 // Retry has what could not be done here for a key of an agent's tried again. The key is as
 // it stands in a dead letter.
 func (p *Principal) Retry(ctx context.Context, agent, key string) error {
-	s, err := p.session(agent)
+	l, err := p.live(agent)
 	if err == nil {
-		err = s.Retry(ctx, key)
+		err = l.session.Retry(ctx, key)
 	}
 	if err != nil {
 		return fmt.Errorf("principal: agent %s: %w", agent, err)
@@ -103,6 +93,15 @@ func (p *Principal) Objects(ctx context.Context, agent string) ([]resource.Objec
 	return verify.Read(ctx, place.view(p.cfg.Store, func() {}), backend.Scope{})
 }
 
+// Open opens a stream for a service of an agent's process, see transport.Streams.
+func (p *Principal) Open(ctx context.Context, agent, service string) (net.Conn, error) {
+	l, err := p.live(agent)
+	if err != nil {
+		return nil, fmt.Errorf("principal: open a stream to %q: %w", agent, err)
+	}
+	return l.link.Streams().Open(ctx, service)
+}
+
 // registered returns an agent as it is registered.
 func (p *Principal) registered(agent string) (backend.Agent, error) {
 	p.mu.Lock()
@@ -114,15 +113,15 @@ func (p *Principal) registered(agent string) (backend.Agent, error) {
 	return *s.want, nil
 }
 
-// session returns the session with an agent.
-func (p *Principal) session(agent string) (*session.Session, error) {
+// live returns what runs for an agent.
+func (p *Principal) live(agent string) (*live, error) {
 	if _, err := p.registered(agent); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.seats[agent]; s != nil && s.session != nil {
-		return s.session, nil
+	if s := p.seats[agent]; s != nil && s.live != nil {
+		return s.live, nil
 	}
 	return nil, ErrNotYet
 }

@@ -1,10 +1,10 @@
 package principal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +15,6 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
@@ -108,18 +107,29 @@ func (p *Principal) Ready() error {
 // Agents returns how every agent stands, sorted by name.
 func (p *Principal) Agents() []AgentStatus {
 	p.mu.Lock()
-	agents := make([]AgentStatus, 0, len(p.seats))
-	sessions := map[string]*session.Session{}
-	for name, s := range p.seats {
-		agents = append(agents, s.status)
-		sessions[name] = s.session
-	}
+	names := slices.Sorted(maps.Keys(p.seats))
 	p.mu.Unlock()
-	for i, a := range agents {
-		if s := sessions[a.Name]; s != nil {
-			agents[i].Session = s.Status()
+	agents := make([]AgentStatus, 0, len(names))
+	for _, name := range names {
+		if a, err := p.Agent(name); err == nil { // it may have left just now
+			agents = append(agents, a)
 		}
 	}
-	slices.SortFunc(agents, func(a, b AgentStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return agents
+}
+
+// Agent returns how one agent stands.
+func (p *Principal) Agent(name string) (AgentStatus, error) {
+	p.mu.Lock()
+	s := p.seats[name]
+	if s == nil {
+		p.mu.Unlock()
+		return AgentStatus{}, fmt.Errorf("principal: agent %q: %w", name, ErrUnknown)
+	}
+	a, live := s.status, s.live
+	p.mu.Unlock()
+	if live != nil {
+		a.Session = live.session.Status()
+	}
+	return a, nil
 }

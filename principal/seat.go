@@ -7,6 +7,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 // A State says what the Principal does about an agent.
@@ -38,11 +39,17 @@ type AgentStatus struct {
 // what comes next is decided, when that has ended, from what is wanted then: an agent may
 // leave, come back and change its mode while it is still being forgotten.
 type seat struct {
-	want    *backend.Agent // nil: that it be forgotten
-	kept    bool           // something may be kept for it
-	job     *job
-	status  AgentStatus
-	session *session.Session // while Serving
+	want   *backend.Agent // nil: that it be forgotten
+	kept   bool           // something may be kept for it
+	job    *job
+	status AgentStatus
+	live   *live // while Serving
+}
+
+// live is what runs for an agent that is served.
+type live struct {
+	session *session.Session
+	link    transport.Link
 }
 
 // A job serves an agent as it was registered, or forgets it.
@@ -135,7 +142,7 @@ func (p *Principal) ended(e ending) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.seats[e.agent]
-	s.job, s.session, s.kept = nil, nil, s.kept && !e.forgotten
+	s.job, s.live, s.kept = nil, nil, s.kept && !e.forgotten
 }
 
 // advance brings one agent a step nearer to what is wanted of it.

@@ -43,9 +43,9 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 	}
 	defer link.Close() // nothing is lost by a link that does not close well
 	place := Placement{Agent: a.Name, Mode: a.Mode}
-	var run *session.Session
+	run := &live{link: link}
 	store := place.view(p.cfg.Store, func() { p.note(s, Serving, nil, run) })
-	run, err = session.New(session.Config{
+	run.session, err = session.New(session.Config{
 		Engine: engine.Config{
 			Side:  resource.Principal,
 			Rules: resource.Rules{Mode: a.Mode, Mismatch: p.cfg.Mismatch},
@@ -61,7 +61,7 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 	if err != nil {
 		return fmt.Errorf("principal: session with %s: %w", a.Name, err)
 	}
-	return run.Run(ctx)
+	return run.session.Run(ctx)
 }
 
 // forget removes all that is kept for an agent that has left. It reports whether it has,
@@ -101,8 +101,8 @@ func (p *Principal) retry(ctx context.Context, f func() error) bool {
 	}
 }
 
-func (p *Principal) note(s *seat, state State, err error, run *session.Session) {
+func (p *Principal) note(s *seat, state State, err error, run *live) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.status.State, s.status.Err, s.session = state, err, run
+	s.status.State, s.status.Err, s.live = state, err, run
 }

@@ -18,9 +18,9 @@ func statusCommand() *cli.Command {
 		Before: shell.NoArguments,
 		Action: status,
 		Description: "Shows every registered agent: whether it is connected and since when (if it is not, since\n" +
-			"when it is away), whether the control plane has all that the agent has said (in step), how many\n" +
-			"objects each side has to say something of, and what waits for somebody: objects whose writes\n" +
-			"fail, deletions that are held, dead letters.\n\n" +
+			"when it is away), whether each side has all that the other has said (in step), how many objects\n" +
+			"the control plane says something of and how many of the agent's it knows, and what waits for\n" +
+			"somebody on either side: objects whose writes fail, deletions that are held, dead letters.\n\n" +
 			"   argocd-agentctl status\n" +
 			"   argocd-agentctl status -o json" + askHelp,
 	}
@@ -54,11 +54,26 @@ func fleet(w io.Writer, all admin.Agents, wide bool) error {
 	}
 	t, now := newTable(w, append(heads, "ERROR")...), time.Now()
 	for _, a := range all.Agents {
-		cells := []any{a.Name, a.Mode, a.State, yes(a.Connected), ago(now, a.Since), yes(a.Hub.InStep), a.Hub.Rows, a.Hub.Copied, a.Hub.Retrying, len(a.Held), a.Hub.DeadLetters}
+		inStep, retrying, letters := a.Hub.InStep, a.Hub.Retrying, a.Hub.DeadLetters
+		if a.Spoke != nil && a.Spoke.Error == "" {
+			inStep, retrying, letters = inStep && a.Spoke.InStep, retrying+a.Spoke.Retrying, letters+a.Spoke.DeadLetters
+		}
+		cells := []any{a.Name, a.Mode, a.State, yes(a.Connected), ago(now, a.Since), yes(inStep), a.Hub.Rows, a.Hub.Copied, retrying, len(a.Held), letters}
 		if wide {
 			cells = append(cells, a.Version, a.Process)
 		}
-		t.row(append(cells, a.Error)...)
+		t.row(append(cells, errorOf(a))...)
 	}
 	return t.w.Flush()
+}
+
+// errorOf returns what fails on either side.
+func errorOf(a admin.Agent) string {
+	switch {
+	case a.Error != "":
+		return a.Error
+	case a.Spoke != nil && a.Spoke.Error != "":
+		return "spoke: " + a.Spoke.Error
+	}
+	return ""
 }

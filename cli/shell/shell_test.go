@@ -46,7 +46,7 @@ func run(t *testing.T, args ...string) (code int, told map[string]any, complaint
 				return err
 			}},
 			{Name: "break", Action: func(*cli.Context) error { return errors.New("disk:\nfull") }},
-			{Name: "pet", Subcommands: []*cli.Command{{Name: "feed", Flags: []cli.Flag{&cli.StringFlag{Name: "with"}, &cli.BoolFlag{Name: "twice", Aliases: []string{"t"}}}, Action: func(c *cli.Context) error {
+			{Name: "pet", Subcommands: []*cli.Command{{Name: "feed", Flags: []cli.Flag{&cli.StringFlag{Name: "with", Aliases: []string{"w"}}, &cli.BoolFlag{Name: "twice", Aliases: []string{"t"}}}, Action: func(c *cli.Context) error {
 				name, err := Argument(c, "the pet's name")
 				told["pet"], told["with"], told["twice"] = name, c.String("with"), c.Bool("twice")
 				return err
@@ -71,7 +71,7 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{{"rex", "--with", "bones", "--twice"}, {"--with", "bones", "-t", "rex"}, {"rex", "-t", "-with=bones"}, {"--twice", "rex", "--with=bones"}} {
+	for _, args := range [][]string{{"rex", "--with", "bones", "--twice"}, {"--with", "bones", "-t", "rex"}, {"rex", "-t", "-with=bones"}, {"rex", "-t", "-w", "bones"}, {"--twice", "rex", "--with=bones"}} {
 		code, told, complaint := run(t, append([]string{"pet", "feed"}, args...)...)
 		require.Zero(t, code, complaint)
 		require.Equal(t, map[string]any{"pet": "rex", "with": "bones", "twice": true}, told)

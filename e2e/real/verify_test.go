@@ -2,8 +2,11 @@ package real
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,11 +96,30 @@ func (w *world) inStep(ctx context.Context) error {
 	return err
 }
 
-// verified expects that both sides agree, and returns how many objects they agree on.
+// verified expects that both sides agree, and returns how many objects they agree on. The
+// program says the same, which asks the running agents.
 func (w *world) verified(t *testing.T) int {
 	t.Helper()
 	objects, differences, err := w.verify(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, differences)
+	told := 0
+	for name := range w.agents {
+		var verdicts []struct{ Objects int }
+		require.NoError(t, json.Unmarshal([]byte(w.ask(t, "verify", "--agent", name, "-o", "json")), &verdicts))
+		told += verdicts[0].Objects
+	}
+	require.Equal(t, objects, told)
 	return objects
+}
+
+// ask runs argocd-agentctl, as somebody who reaches the running principal, and returns what
+// it says.
+func (w *world) ask(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(w.dir, "argocd-agentctl"), append(args, "--principal-address", w.desk())...)
+	cmd.Env = []string{"TMPDIR=" + w.tmp()}
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(output))
+	return string(output)
 }

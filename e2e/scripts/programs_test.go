@@ -235,3 +235,16 @@ func appendTo(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(ts.ReadFile(args[0])+ts.ReadFile(args[1])), 0o600))
 }
+
+// remember NAME REGEXP sets a variable to what the regexp's group has matched in the last
+// standard output.
+func remember(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: remember name regexp")
+	}
+	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) != 2 {
+		ts.Fatalf("there is no %q in the output", args[1])
+	}
+	ts.Setenv(args[0], found[1])
+}

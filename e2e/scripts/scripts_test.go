@@ -26,15 +26,16 @@ func TestScripts(t *testing.T) {
 // others, and are set up by more.
 func parameters(dir string, more map[string]func(*testscript.TestScript, bool, []string), setUp func(*testscript.Env) error) testscript.Params {
 	commands := map[string]func(*testscript.TestScript, bool, []string){
-		"start":  start,
-		"await":  await,
-		"get":    get,
-		"ended":  ended,
-		"halt":   halt,
-		"times":  times,
-		"port":   port,
-		"append": appendTo,
-		"issue":  issue,
+		"start":    start,
+		"await":    await,
+		"get":      get,
+		"ended":    ended,
+		"halt":     halt,
+		"times":    times,
+		"port":     port,
+		"append":   appendTo,
+		"issue":    issue,
+		"remember": remember,
 	}
 	maps.Copy(commands, more)
 	return testscript.Params{

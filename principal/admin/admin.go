@@ -20,6 +20,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
+	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 // Config is what a Server is made of. Principal and Log are needed.
@@ -72,6 +73,7 @@ func (s *Server) Handler() http.Handler {
 		"GET /v1/agents":                                       s.agents,
 		"GET /v1/agents/{agent}":                               s.agent,
 		"POST /v1/agents/{agent}/approve-deletions":            s.approve,
+		"GET /v1/agents/{agent}/verify":                        s.verify,
 		"GET /v1/letters":                                      s.letters,
 		"GET /v1/agents/{agent}/letters/{side}/{id}":           s.letter,
 		"POST /v1/agents/{agent}/letters/{side}/{id}/{change}": s.change,
@@ -110,7 +112,7 @@ func codeOf(err error) int {
 		http.StatusBadRequest:         {errRequest},
 		http.StatusNotFound:           {principal.ErrUnknown, inquiry.ErrNoLetter},
 		http.StatusConflict:           {principal.ErrNothing, principal.ErrChanged},
-		http.StatusServiceUnavailable: {principal.ErrNotYet},
+		http.StatusServiceUnavailable: {principal.ErrNotYet, transport.ErrAway},
 	} {
 		for _, e := range those {
 			if errors.Is(err, e) {

@@ -10,11 +10,13 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-func (s *Server) agents(*http.Request) (any, error) {
-	out := Agents{Agents: []Agent{}}
-	for _, a := range s.cfg.Principal.Agents() {
-		out.Agents = append(out.Agents, describe(a))
-	}
+func (s *Server) agents(r *http.Request) (any, error) {
+	all := s.cfg.Principal.Agents()
+	out := Agents{Agents: make([]Agent, len(all))}
+	each(all, func(i int, a principal.AgentStatus) {
+		out.Agents[i] = describe(a)
+		out.Agents[i].Spoke = s.standing(r.Context(), a)
+	})
 	return out, nil
 }
 
@@ -23,10 +25,12 @@ func (s *Server) agent(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return describe(a), nil
+	out := describe(a)
+	out.Spoke = s.standing(r.Context(), a)
+	return out, nil
 }
 
-// describe says how an agent stands.
+// describe says how an agent stands as the principal sees it.
 func describe(a principal.AgentStatus) Agent {
 	st := a.Session
 	out := Agent{

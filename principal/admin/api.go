@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"strings"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/verify"
 )
 
 // What is said over HTTP, as JSON:
@@ -11,6 +14,7 @@ import (
 //	GET  /v1/agents                                     Agents
 //	GET  /v1/agents/{agent}                             Agent
 //	POST /v1/agents/{agent}/approve-deletions           Approval, answered by Approved
+//	GET  /v1/agents/{agent}/verify?settle=10s           Verdict
 //	GET  /v1/letters?agent=…                            Letters
 //	GET  /v1/agents/{agent}/letters/{side}/{id}         Letter, with its event
 //	POST /v1/agents/{agent}/letters/{side}/{id}/retry   {}, answered by {}
@@ -35,17 +39,19 @@ type Agent struct {
 	Version   string    `json:"version,omitempty"` // of the program that answers, or answered last
 	Process   string    `json:"process,omitempty"` // random, another one for every process
 	Hub       Side      `json:"hub"`
+	Spoke     *Side     `json:"spoke,omitempty"`      // as it says itself; absent if it does not answer
 	Held      []Held    `json:"held"`                 // deletions that wait for approval
 	HeldOf    string    `json:"heldDigest,omitempty"` // stands for Held
 }
 
 // A Side says how one side of a link stands.
 type Side struct {
-	InStep      bool `json:"inStep"`      // it has the whole of the other's table
-	Rows        int  `json:"rows"`        // in its own table
-	Copied      int  `json:"copied"`      // rows of the other's table that it knows
-	Retrying    int  `json:"retrying"`    // objects whose last write failed, and will be tried again
-	DeadLetters int  `json:"deadLetters"` // what it cannot take in or hand over
+	InStep      bool   `json:"inStep"`          // it has the whole of the other's table
+	Rows        int    `json:"rows"`            // in its own table
+	Copied      int    `json:"copied"`          // rows of the other's table that it knows
+	Retrying    int    `json:"retrying"`        // objects whose last write failed, and will be tried again
+	DeadLetters int    `json:"deadLetters"`     // what it cannot take in or hand over
+	Error       string `json:"error,omitempty"` // of a spoke: what fails there, or why it does not say
 }
 
 // A Held is a copy that is not deleted until that is approved: its original is missing, and
@@ -89,4 +95,31 @@ type Letters struct {
 // A Failure says why a request was not answered.
 type Failure struct {
 	Error string `json:"error"`
+}
+
+// A Verdict says in what the two sides of the link to an agent differ.
+type Verdict struct {
+	Agent       string       `json:"agent"`
+	Objects     int          `json:"objects"` // that were compared
+	Differences []Difference `json:"differences"`
+	Error       string       `json:"error,omitempty"` // why they could not be compared
+}
+
+// A Difference is one thing in which the two sides differ, see verify.Difference.
+type Difference struct {
+	Agent  string `json:"agent"`
+	Key    string `json:"key"`
+	What   string `json:"what"`
+	Hub    string `json:"hub,omitempty"`
+	Spoke  string `json:"spoke,omitempty"`
+	Reason string `json:"reason,omitempty"` // the likely one
+}
+
+// String returns the difference as one line, without the agent.
+func (d Difference) String() string {
+	what := verify.Difference{What: verify.What(d.What), Hub: d.Hub, Spoke: d.Spoke, Reason: d.Reason}
+	if k := strings.SplitN(d.Key, "/", 3); len(k) == 3 {
+		what.Key = resource.Key{Kind: resource.Kind(k[0]), Namespace: k[1], Name: k[2]}
+	}
+	return what.String()
 }

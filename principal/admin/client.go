@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // ErrSilent says that nothing answers where the principal should.
@@ -71,6 +72,12 @@ func (c *Client) Agent(ctx context.Context, name string) (out Agent, err error) 
 // with code 409.
 func (c *Client) Approve(ctx context.Context, a Agent) (out Approved, err error) {
 	return out, c.post(ctx, "/v1/agents/"+url.PathEscape(a.Name)+"/approve-deletions", Approval{a.HeldOf}, &out)
+}
+
+// Verify compares both sides of the link to an agent, and tells of differences that are
+// there for longer than settle.
+func (c *Client) Verify(ctx context.Context, agent string, settle time.Duration) (out Verdict, err error) {
+	return out, c.get(ctx, "/v1/agents/"+url.PathEscape(agent)+"/verify?"+url.Values{"settle": {settle.String()}}.Encode(), &out)
 }
 
 // Letters returns the dead letters of an agent, or of all if its name is "".

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 )
 
@@ -18,6 +19,8 @@ func (s *Server) desk(agent, side string) (inquiry.Letters, error) {
 		return inquiry.Desk{Book: book, Again: func(ctx context.Context, key string) error {
 			return s.cfg.Principal.Retry(ctx, agent, key)
 		}}, err
+	case SpokeSide:
+		return s.spoke(agent), nil
 	}
 	return nil, fmt.Errorf("admin: %w: side %q is neither hub nor spoke", errRequest, side)
 }
@@ -30,20 +33,38 @@ func (s *Server) letters(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		agents = append(agents[:0], one)
+		agents = []principal.AgentStatus{one}
 	}
+	found, unread := make([][]Letter, len(agents)), make([]error, len(agents))
+	each(agents, func(i int, a principal.AgentStatus) {
+		found[i], unread[i] = s.lettersOf(r.Context(), a.Name)
+	})
 	out := Letters{Letters: []Letter{}, Unread: map[string]string{}}
-	for _, a := range agents {
-		desk, err := s.desk(a.Name, HubSide)
-		if err != nil {
-			continue // it has left just now
+	for i, a := range agents {
+		out.Letters = append(out.Letters, found[i]...)
+		if unread[i] != nil {
+			out.Unread[a.Name] = unread[i].Error()
 		}
-		list, err := desk.List(r.Context())
+	}
+	return out, nil
+}
+
+// lettersOf returns the letters of both sides of the link to an agent, and why those of one
+// side are not among them.
+func (s *Server) lettersOf(ctx context.Context, agent string) (out []Letter, unread error) {
+	ctx, stop := context.WithTimeoutCause(ctx, patience, errSlow)
+	defer stop()
+	for _, side := range []string{HubSide, SpokeSide} {
+		desk, err := s.desk(agent, side)
 		if err != nil {
-			return nil, err
+			return out, err
+		}
+		list, err := desk.List(ctx)
+		if err != nil {
+			return out, err
 		}
 		for _, l := range list {
-			out.Letters = append(out.Letters, Letter{a.Name, HubSide, l})
+			out = append(out, Letter{agent, side, l})
 		}
 	}
 	return out, nil

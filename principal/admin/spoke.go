@@ -1,0 +1,57 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
+)
+
+// How many agents are asked at once, and for how long each is waited for, where all are.
+const (
+	atOnce = 32
+	moment = 2 * time.Second
+)
+
+// spoke returns whom to ask what an agent itself knows.
+func (s *Server) spoke(agent string) *inquiry.Client {
+	return inquiry.NewClient(func(ctx context.Context) (net.Conn, error) {
+		return s.cfg.Principal.Open(ctx, agent, inquiry.Service)
+	})
+}
+
+// each calls f for each agent, for some at once.
+func each(agents []principal.AgentStatus, f func(i int, a principal.AgentStatus)) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	turn := make(chan struct{}, atOnce)
+	for i, a := range agents {
+		turn <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turn }()
+			f(i, a)
+		})
+	}
+}
+
+// standing returns how an agent stands as it sees that itself; nil if it does not say.
+func (s *Server) standing(ctx context.Context, a principal.AgentStatus) *Side {
+	if !a.Session.Connected {
+		return nil
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, moment, errSlow)
+	defer stop()
+	st, err := s.spoke(a.Name).Standing(ctx)
+	if err != nil {
+		return &Side{Error: err.Error()}
+	}
+	return &Side{
+		InStep: st.InStep, Rows: st.Rows, Copied: st.Copied, Retrying: st.Retrying, DeadLetters: st.DeadLetters, Error: st.Error,
+	}
+}
+
+var errSlow = errors.New("it does not answer in time")
