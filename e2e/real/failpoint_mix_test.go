@@ -24,7 +24,7 @@ type mix struct {
 	rnd   *rand.Rand
 	bag   []func(*testing.T) // what comes next: each kind of change once, before any comes again
 
-	before census
+	before census // without those that come and go
 	gone   order
 
 	made    int      // changes
@@ -49,12 +49,12 @@ func newMix(t *testing.T, w *world) *mix {
 	m := &mix{agent: w.agent(t, "edge-1"), repo: w.repo(t, "mix"), gone: order{}}
 	m.agent.hub.create(t, cascading(application(mixKept, spec(m.agent.name, m.repo.URL(), mixKept))))
 	m.syncs = newSyncs(t, m.agent, mixRun, m.repo)
+	within(t, time.Minute, all(m.agent.hub.is(mixKept, healthy), m.syncs.once))
+	m.before = w.census(t)
 	for range mixSize {
 		m.create(t)
 	}
-	within(t, time.Minute, all(m.agent.hub.is(mixKept, healthy), m.syncs.once))
 	within(t, time.Minute, w.inStep)
-	m.before = w.census(t)
 	return m
 }
 
