@@ -105,7 +105,7 @@ func (m *mix) run(t *testing.T, w *world, seed uint64) {
 func (f failure) most() int {
 	switch f.point {
 	case failpoint.Receive, failpoint.BeforeAck, failpoint.AfterAck:
-		return 40
+		return 2 * mixSize
 	default:
 		return 3
 	}
