@@ -19,12 +19,19 @@ func (s *Session) carryOut(ctx context.Context, a engine.Action) {
 	switch a := a.(type) {
 	case engine.Write:
 		stored, err := s.cfg.Store.Write(ctx, a.Object)
+		if err != nil && ctx.Err() != nil {
+			return // what became of it the next process will see
+		}
 		done = s.outcome(a.Object.Key, "write", err)
 		if err == nil {
 			done.Object = &stored
 		}
 	case engine.Remove:
-		done = s.outcome(a.Key, "remove", s.cfg.Store.Remove(ctx, a.Key, a.Version))
+		err := s.cfg.Store.Remove(ctx, a.Key, a.Version)
+		if err != nil && ctx.Err() != nil {
+			return
+		}
+		done = s.outcome(a.Key, "remove", err)
 	}
 	// A Store shows the effect to a running watch before it returns. If there is none the
 	// next one shows it, with all else.

@@ -19,6 +19,13 @@ import (
 // Refusals are logged once per reason in this time, since agents try again and again.
 const refusalInterval = time.Minute
 
+// A hub that has just started may not have been told yet which agents there are. For so
+// long after its start, agents that it does not know wait at the door, each for so long.
+const (
+	settling = 10 * time.Second
+	atDoor   = 5 * time.Second
+)
+
 // maxRefusals bounds how many reasons are remembered.
 const maxRefusals = 1000
 
@@ -34,13 +41,50 @@ type guard struct {
 	refused  map[string]time.Time           // when a reason was logged last
 	held     map[string]time.Time           // until when no other connection of an agent is let in
 	from     map[string][2]string           // where the last two connections of an agent came from, the newest first
+	opened   time.Time                      // when the hub started
+	changed  chan struct{}                  // closed when another agent is registered, or nobody needs to wait any more
 }
 
 func newGuard(authenticate func(tls.ConnectionState) (string, error), log *zap.Logger) *guard {
 	return &guard{
 		authenticate: authenticate, log: log,
 		users: map[string]func() *server.User{}, sessions: map[string]uint64{}, refused: map[string]time.Time{},
-		held: map[string]time.Time{}, from: map[string][2]string{},
+		held: map[string]time.Time{}, from: map[string][2]string{}, changed: make(chan struct{}),
+	}
+}
+
+// open notes that the hub starts.
+func (g *guard) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = time.Now()
+}
+
+// close lets nobody wait any more.
+func (g *guard) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = time.Time{}
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// await has an agent that is not known wait, if the hub has just started.
+func (g *guard) await(agent string) {
+	late := time.NewTimer(atDoor)
+	defer late.Stop()
+	for {
+		g.mu.Lock()
+		known, changed := g.users[agent] != nil || time.Since(g.opened) > settling, g.changed
+		g.mu.Unlock()
+		if known {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return
+		}
 	}
 }
 
@@ -48,6 +92,8 @@ func (g *guard) register(agent string, u func() *server.User) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.users[agent] = u
+	close(g.changed)
+	g.changed = make(chan struct{})
 }
 
 // remove unregisters an agent and reports whether it was registered.
@@ -80,6 +126,9 @@ func (g *guard) session(agent string) uint64 {
 // that was let in is in its account before another agent can be let in or removed.
 func (g *guard) admit(c server.ClientAuthentication) bool {
 	agent, err := g.name(c)
+	if err == nil {
+		g.await(agent)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	u := g.users[agent]

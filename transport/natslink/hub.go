@@ -106,10 +106,12 @@ func (h *Hub) Run(ctx context.Context) error {
 			}
 		}
 	}
+	h.guard.open()
 	if err := h.node.start(h.guard.admit); err != nil {
 		return err
 	}
 	defer h.node.stop()
+	defer h.guard.close()
 	for range hubStores {
 		nc, err := h.node.connect(storeUser, "_INBOX_store")
 		if err != nil {

@@ -1,0 +1,42 @@
+package natslink
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+)
+
+// An agent that dials before the hub knows of it waits at the door, and no longer than it
+// must.
+func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(nil, zap.NewNop())
+		wait := func(agent string) time.Duration {
+			began := time.Now()
+			g.await(agent)
+			return time.Since(began)
+		}
+		require.Zero(t, wait("early"), "it does not run")
+		g.open()
+		waited := make(chan time.Duration)
+		go func() { waited <- wait("early") }()
+		synctest.Wait()
+		g.register("other", func() *server.User { return nil })
+		time.Sleep(time.Second)
+		g.register("early", func() *server.User { return nil })
+		require.Equal(t, time.Second, <-waited)
+		require.Zero(t, wait("early"))
+		require.Equal(t, atDoor, wait("stranger"))
+		go func() { waited <- wait("stranger") }()
+		synctest.Wait()
+		g.close()
+		require.Zero(t, <-waited, "when the hub ends nobody waits")
+		g.open()
+		time.Sleep(2 * settling)
+		require.Zero(t, wait("stranger"), "by now it is known who there is")
+	})
+}
