@@ -82,7 +82,7 @@ func (e *Engine) copied(now time.Time, o resource.Object, en *entry) *resource.O
 	case ours && e.foreign(o):
 		return &o
 	case t == nil || t.Phase == Gone:
-		if ours && (o.Origin.UID == en.dead || en.absence == ended) {
+		if ours && (en.dead.has(o.Origin.UID) || en.absence == ended) {
 			return lose(o)
 		}
 		e.notice(&o, en)
@@ -93,7 +93,7 @@ func (e *Engine) copied(now time.Time, o resource.Object, en *entry) *resource.O
 		}
 	case t.Phase == Going:
 		return going(o, t)
-	case o.Origin.UID != t.UID && o.Origin.UID == en.dead && e.cfg.Rules.Recreates(t.Parts[resource.Meta]):
+	case o.Origin.UID != t.UID && en.dead.has(o.Origin.UID) && e.cfg.Rules.Recreates(t.Parts[resource.Meta]):
 		return lose(o)
 	}
 	return e.mirrored(now, o, en)

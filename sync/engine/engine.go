@@ -135,9 +135,7 @@ func (e *Engine) receive(now time.Time, at uint64, m Message) []Action {
 	case Record:
 		e.tell(m.Key, en, &b)
 	case Tombstone:
-		if b.UID != "" {
-			en.dead = b.UID
-		}
+		en.dead = b.After.with(b.UID).and(en.dead)
 		e.tell(m.Key, en, nil)
 	case Unreadable:
 		e.puzzle(en, m.Key, b)

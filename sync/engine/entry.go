@@ -15,13 +15,13 @@ type entry struct {
 	opaque opaque            // a later one that cannot be read; told stays in force
 	heard  bool              // told is the peer's word, or taken for it; else nothing is known
 	at     uint64            // its place in the copy; 0 if it is only taken for it
-	dead   string            // the original that the peer last named as deleted
+	dead   Line              // the originals that the peer has named as deleted
 	keys   resource.Metadata // what the peer's earlier rows named and the copy may still carry
 
 	sent  resource.Digest // our row in our log
 	uid   string          // the original that it is of, or that the last one was of
 	died  bool            // that original was seen being deleted here
-	after string          // the After of that row
+	after Line            // the After of that row
 	lost  bool            // the row may not have got there
 	unfit unfit
 

@@ -66,7 +66,7 @@ type (
 type Held struct {
 	Digest resource.Digest
 	UID    string // of the Record
-	After  string // of the Record
+	After  Line   // of the Record
 }
 
 // An Outcome says how a Write or Remove ended.

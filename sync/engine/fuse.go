@@ -74,7 +74,7 @@ func (e *Engine) compare(m Manifest) {
 func (e *Engine) note(k resource.Key, en *entry) {
 	o := en.local
 	if o != nil && o.Origin.UID != "" && !o.Deleting && !o.Excluded && !e.foreign(*o) && !e.owns(k, resource.Spec) &&
-		en.heard && en.told == nil && en.opaque.Row == "" && o.Origin.UID != en.dead {
+		en.heard && en.told == nil && en.opaque.Row == "" && !en.dead.has(o.Origin.UID) {
 		e.missing[k] = true
 		return
 	}

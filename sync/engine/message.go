@@ -59,9 +59,8 @@ type Record struct {
 	By    string // who says so: the hub's identity, or the agent's name
 	Phase Phase
 	Parts resource.Parts
-	// After is the UID of the original that had this key before and is known to be
-	// deleted; "" if there was none or nothing is known. It is no part of the Digest.
-	After string
+	// After names the originals that had this key before. It is no part of the Digest.
+	After Line
 }
 
 // A Tombstone says that the sender's table has no such key. A link may forget it after
@@ -70,6 +69,8 @@ type Tombstone struct {
 	// UID is that of the original if the sender knows that it was deleted. A Tombstone
 	// without one only says that there is none.
 	UID string
+	// After names the originals that had this key before.
+	After Line
 }
 
 // An Unreadable stands for a row that the receiver cannot read. It is never sent.

@@ -57,15 +57,14 @@ func (e *Engine) ownRow(en *entry) Body {
 	o := en.local
 	if o == nil {
 		if en.died {
-			return Tombstone{UID: en.uid}
+			return Tombstone{UID: en.uid, After: en.after}
 		}
-		return Tombstone{}
+		return Tombstone{After: en.after}
 	}
 	r := Record{UID: o.UID, By: e.cfg.Self, After: en.after}
 	if en.uid != o.UID {
-		r.After = ""
 		if en.died {
-			r.After = en.uid
+			r.After = en.after.with(en.uid)
 		}
 	}
 	switch {
@@ -139,14 +138,12 @@ func (e *Engine) tell(k resource.Key, en *entry, r *Record) {
 		en.keys = en.keys.Overlay(before.Keys(), resource.Metadata{})
 	}
 	if r != nil {
-		switch {
-		case r.After != "":
-			en.dead = r.After
-		case r.Phase == Going:
-			en.dead = r.UID
-		}
-		if r.Phase == Live && en.dead == r.UID {
-			en.dead = "" // it was brought back with its identity
+		en.dead = r.After.and(en.dead)
+		switch r.Phase {
+		case Going:
+			en.dead = en.dead.with(r.UID)
+		case Live:
+			en.dead = en.dead.without(r.UID) // it may have been brought back with its identity
 		}
 	}
 	en.told, en.heard = r, true

@@ -75,7 +75,7 @@ func aRecord(t *rapid.T) engine.Message {
 		UID:   aWord().Draw(t, "uid"),
 		By:    aWord().Draw(t, "by"),
 		Phase: rapid.SampledFrom([]engine.Phase{engine.Live, engine.Going, engine.Gone, engine.Excluded}).Draw(t, "phase"),
-		After: aWord().Draw(t, "after"),
+		After: engine.Line(aWord().Draw(t, "after")),
 	}
 	for p := range resource.NumParts {
 		r.Parts[p] = rapid.OneOf(rapid.Just(""), aJSON(3)).Draw(t, p.String())
@@ -87,7 +87,7 @@ func aRecord(t *rapid.T) engine.Message {
 
 func aTombstone(t *rapid.T) engine.Message {
 	key := rapid.OneOf(aKey(), rapid.Just(engine.AskKey), rapid.Just(engine.FuseKey))
-	return engine.Message{Key: key.Draw(t, "key"), Body: engine.Tombstone{UID: aWord().Draw(t, "uid")}}
+	return engine.Message{Key: key.Draw(t, "key"), Body: engine.Tombstone{UID: aWord().Draw(t, "uid"), After: engine.Line(aWord().Draw(t, "after"))}}
 }
 
 func aManifest(t *rapid.T) engine.Message {

@@ -41,7 +41,7 @@ var examples = map[string]engine.Message{
 	},
 	"tombstone": {
 		Key:  resource.Key{Kind: resource.Application, Namespace: "ns", Name: "a"},
-		Body: engine.Tombstone{UID: "0b5c"},
+		Body: engine.Tombstone{UID: "0b5c", After: "0a4b"},
 	},
 	"manifest": {Key: engine.ManifestKey, Body: engine.Manifest{
 		Epoch: "e1", By: envelope.Source, Since: 815, Age: 4711, Peak: 1 << 63, Count: 3, Root: 0xabc, Answered: engine.Ticket{Epoch: "e2", N: 7},

@@ -38,7 +38,7 @@ func (o *opened) hold(k resource.Key, row transport.Message) error {
 	if row.Event.Context != nil {
 		ext = extensions(row.Event)
 	}
-	o.Holds[k] = engine.Held{Digest: resource.Digest(row.Digest), UID: ext["uid"], After: ext["after"]}
+	o.Holds[k] = engine.Held{Digest: resource.Digest(row.Digest), UID: ext["uid"], After: engine.Line(ext["after"])}
 	if k != engine.ManifestKey && k != engine.FuseKey {
 		return nil
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -19,7 +20,7 @@ func encodeRecord(body engine.Body) (p payload, ok bool, err error) {
 	if !ok {
 		return p, false, nil
 	}
-	p.extensions = map[string]string{"uid": r.UID, "by": r.By, "phase": r.Phase.String(), "after": r.After}
+	p.extensions = map[string]string{"uid": r.UID, "by": r.By, "phase": r.Phase.String(), "after": string(r.After)}
 	p.data, err = encodeParts(r.Parts)
 	return p, true, err
 }
@@ -39,7 +40,7 @@ func decodeRecord(p payload) (engine.Body, error) {
 		return nil, err
 	}
 	return engine.Record{
-		UID: p.extensions["uid"], By: p.extensions["by"], Phase: phase, Parts: parts, After: p.extensions["after"],
+		UID: p.extensions["uid"], By: p.extensions["by"], Phase: phase, Parts: parts, After: engine.Line(p.extensions["after"]),
 	}, nil
 }
 
@@ -91,13 +92,13 @@ func decodeParts(data []byte) (parts resource.Parts, err error) {
 
 func encodeTombstone(body engine.Body) (p payload, ok bool, err error) {
 	t, ok := body.(engine.Tombstone)
-	return payload{extensions: map[string]string{"uid": t.UID}}, ok, nil
+	return payload{extensions: map[string]string{"uid": t.UID, "after": string(t.After)}}, ok, nil
 }
 
 func decodeTombstone(p payload) (engine.Body, error) {
 	if len(p.data) > 0 {
 		return nil, fmt.Errorf("%w: a tombstone has no data", ErrMalformed)
 	}
-	uid := p.extensions["uid"]
-	return engine.Tombstone{UID: uid}, plain(uid)
+	uid, after := p.extensions["uid"], p.extensions["after"]
+	return engine.Tombstone{UID: uid, After: engine.Line(after)}, errors.Join(plain(uid), plain(after))
 }

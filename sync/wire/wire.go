@@ -10,7 +10,7 @@
 //	time             when it was written, for people
 //	protocolversion  of this encoding
 //	digest           stands for the value; absent in a tombstone
-//	uid, by, phase, after   of a state; uid also of a tombstone
+//	uid, by, phase, after   of a state; uid and after also of a tombstone
 //	traceparent, tracestate where there is a trace
 //
 // Encoding is exact: what Decode returns has the Digest of what Encode was given, and an
