@@ -22,6 +22,7 @@ const (
 	Taken                 // an object that is not the peer's has the place
 	Rejected              // the store refuses what the peer's row says
 	Unfit                 // the link does not take our row
+	Stubborn              // writing what the peer's row says fails again and again, and is tried further
 )
 
 // stubborn is how often a write must have failed before that is called a fault.
@@ -41,6 +42,9 @@ func (e *Engine) Faults(k resource.Key) (out []Fault) {
 	}
 	if en.fault != "" && en.told != nil {
 		out = append(out, Fault{Rejected, en.fault, *en.told})
+	}
+	if en.fault == "" && en.tries >= stubborn && en.told != nil {
+		out = append(out, Fault{Stubborn, en.failure, *en.told})
 	}
 	if en.unfit.text != "" {
 		out = append(out, Fault{Unfit, en.unfit.text, e.row(k, en)})

@@ -108,8 +108,8 @@ func TestStubbornFailure(t *testing.T) {
 	if got := w.node[0].store[app(1)].Parts[resource.Fault]; !strings.Contains(got, "tried again: stuck") {
 		t.Errorf("the hub says %q", got)
 	}
-	if f := spoke.eng.Faults(app(1)); len(f) > 0 {
-		t.Errorf("it is no dead letter while it is tried: %v", f)
+	if f := spoke.eng.Faults(app(1)); len(f) != 1 || f[0].Cause != engine.Stubborn || f[0].Text != "stuck" {
+		t.Errorf("faults: %v", f)
 	}
 	spoke.stuck = nil
 	w.settle(600)
@@ -235,4 +235,28 @@ func TestTakenPlaces(t *testing.T) {
 			t.Errorf("faults of %q: %v", by, fmt.Sprint(f))
 		}
 	}
+}
+
+// A copy whose removal takes several tries, and several processes, is counted once.
+func TestRemovalIsCountedOnce(t *testing.T) {
+	w := fleet(t, durable, 10)
+	hub, spoke := w.node[0], w.node[1]
+	spoke.stuck = keySet{}
+	for i := range 3 {
+		w.deleted[hub.store[app(i)].UID] = true
+		delete(hub.store, app(i)) // while nobody looked
+		spoke.stuck[app(i)] = true
+	}
+	hub.restart()
+	w.settle(6)
+	for range 3 {
+		spoke.restart()
+		w.settle(6)
+	}
+	if held := spoke.eng.Status().Held; len(held) > 0 || len(spoke.store) != 10 {
+		t.Fatalf("holds %v of %d", held, len(spoke.store))
+	}
+	spoke.stuck = nil
+	w.settle(8)
+	w.expect(t)
 }

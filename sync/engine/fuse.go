@@ -89,7 +89,7 @@ func (e *Engine) trip(now time.Time) []Action {
 		return e.state()
 	}
 	f := &e.fuse
-	f.Removed = slices.DeleteFunc(f.Removed, func(at int64) bool { return at <= now.Add(-memory).Unix() })
+	f.Removed = slices.DeleteFunc(f.Removed, func(r Removal) bool { return r.At <= now.Add(-memory).Unix() })
 	if f.By != e.manifest.By {
 		f.By, f.Since, f.Age = e.manifest.By, e.manifest.Since, e.manifest.Age
 	}
@@ -110,8 +110,8 @@ func (e *Engine) trip(now time.Time) []Action {
 		f.Held = absent
 		return append(e.mark(now, absent), e.state()...)
 	default:
-		for range absent {
-			f.Removed = append(f.Removed, now.Unix())
+		for _, a := range f.fresh(absent) {
+			f.Removed = append(f.Removed, Removal{now.Unix(), a})
 		}
 	}
 	var out []Action
@@ -121,6 +121,17 @@ func (e *Engine) trip(now time.Time) []Action {
 		out = append(out, e.decide(now, a.Key, en)...)
 	}
 	return append(out, e.state()...)
+}
+
+// fresh returns those of absent that are not among the removed: a process may end, or its
+// store refuse, between the two.
+func (f *Fuse) fresh(absent []Absent) (out []Absent) {
+	for _, a := range absent {
+		if !slices.ContainsFunc(f.Removed, func(r Removal) bool { return r.Of == a }) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // mark has what is held say so.
@@ -151,7 +162,7 @@ func (e *Engine) blows(absent []Absent) bool {
 			kinds[k.Kind]++
 		}
 	}
-	if f.Back || len(f.Held) > 0 || len(absent)+len(f.Removed) > max(fewest, copies/fraction) {
+	if f.Back || len(f.Held) > 0 || len(f.fresh(absent))+len(f.Removed) > max(fewest, copies/fraction) {
 		return true
 	}
 	for _, a := range absent {

@@ -120,18 +120,24 @@ func (t Ticket) String() string { return fmt.Sprintf("%s/%d", t.Epoch, t.N) }
 // A Fuse is what the sender, as a reader, remembers of copies that the peer's table does
 // not have although nobody is known to have deleted their originals.
 type Fuse struct {
-	By      string   // the peer's identity when it was last in step
-	Since   uint64   // of its last Manifest
-	Age     uint64   // the highest of its Manifests
-	Back    bool     // it went back in time since
-	Removed []int64  // when copies were removed for absence: Unix seconds, the last 24 hours
-	Held    []Absent // copies that are not removed until somebody approves
+	By      string    // the peer's identity when it was last in step
+	Since   uint64    // of its last Manifest
+	Age     uint64    // the highest of its Manifests
+	Back    bool      // it went back in time since
+	Removed []Removal // for absence, in the last 24 hours
+	Held    []Absent  // copies that are not removed until somebody approves
 }
 
 // An Absent is a copy that the peer's table does not have.
 type Absent struct {
 	Key resource.Key
 	UID string // of its original
+}
+
+// A Removal is a copy that was removed for absence.
+type Removal struct {
+	At int64 // Unix seconds
+	Of Absent
 }
 
 // An Approval says that a user wants a Fuse's Held to be removed.
@@ -181,7 +187,7 @@ func (a Ask) Digest() resource.Digest {
 
 // Digest covers everything but By, Since and Age, which alone are no news.
 func (f Fuse) Digest() resource.Digest {
-	return resource.Sum(fmt.Sprintf("%t %d %q", f.Back, f.Removed, f.Held))
+	return resource.Sum(fmt.Sprintf("%t %#v %q", f.Back, f.Removed, f.Held))
 }
 
 // Digest covers everything.

@@ -16,10 +16,11 @@ const (
 	Refused    Cause = "refused"    // the store does not accept what the peer says
 	Occupied   Cause = "occupied"   // an object that is not the peer's has the place
 	Unsent     Cause = "unsent"     // the link does not accept what is to be said
+	Failing    Cause = "failing"    // the store fails at what the peer says again and again, and is tried further
 )
 
 // Causes returns all causes.
-func Causes() []Cause { return []Cause{Unreadable, Refused, Occupied, Unsent} }
+func Causes() []Cause { return []Cause{Unreadable, Refused, Occupied, Unsent, Failing} }
 
 // A Letter is what could not be taken in or handed over.
 type Letter struct {

@@ -121,6 +121,7 @@ var causes = map[engine.Cause]ledger.Cause{
 	engine.Taken:    ledger.Occupied,
 	engine.Rejected: ledger.Refused,
 	engine.Unfit:    ledger.Unsent,
+	engine.Stubborn: ledger.Failing,
 }
 
 func (l *letters) letter(name string, k resource.Key, f engine.Fault, raw *transport.Message) ledger.Letter {

@@ -58,6 +58,7 @@ type Session struct {
 	outbox  *crew[engine.Message]
 	ready   *crew[engine.Action]
 	letters *letters
+	failing keySet // objects whose last write has failed
 	listing *listing
 	opener  *opener
 	health  *health

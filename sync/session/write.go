@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -47,6 +48,7 @@ func (s *Session) outcome(k resource.Key, act string, err error) engine.Wrote {
 	switch {
 	case err == nil:
 		log.Debug("object done")
+		s.failing.ends(k)
 		return done
 	case errors.Is(err, backend.ErrConflict):
 		log.Debug("object overtaken")
@@ -54,9 +56,12 @@ func (s *Session) outcome(k resource.Key, act string, err error) engine.Wrote {
 	case errors.Is(err, backend.ErrRefused):
 		done.Outcome = engine.Refused
 		log.Warn("object refused", zap.Error(err))
+	case s.failing.begins(k):
+		done.Outcome = engine.Failed
+		log.Warn("object failed, and is tried again", zap.Error(err))
 	default:
 		done.Outcome = engine.Failed
-		log.Warn("object failed", zap.Error(err))
+		log.Debug("object failed again", zap.Error(err))
 	}
 	done.Text = plain(err)
 	return done
@@ -64,3 +69,27 @@ func (s *Session) outcome(k resource.Key, act string, err error) engine.Wrote {
 
 // plain returns the text of err as it may travel.
 func plain(err error) string { return strings.ToValidUTF8(err.Error(), "\uFFFD") }
+
+// A keySet is a set of keys that many use.
+type keySet struct {
+	mu   sync.Mutex
+	keys map[resource.Key]bool
+}
+
+// begins puts a key into the set, and reports whether it was not in it.
+func (s *keySet) begins(k resource.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keys == nil {
+		s.keys = map[resource.Key]bool{}
+	}
+	news := !s.keys[k]
+	s.keys[k] = true
+	return news
+}
+
+func (s *keySet) ends(k resource.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.keys, k)
+}

@@ -113,12 +113,17 @@ func (w ask) body() (engine.Ask, error) {
 }
 
 type fuse struct {
-	By      string   `json:"by"`
-	Since   uint64   `json:"since,string"`
-	Age     uint64   `json:"age,string"`
-	Back    bool     `json:"back,omitempty"`
-	Removed []int64  `json:"removed,omitempty"` // Unix seconds
-	Held    []absent `json:"held,omitempty"`
+	By      string    `json:"by"`
+	Since   uint64    `json:"since,string"`
+	Age     uint64    `json:"age,string"`
+	Back    bool      `json:"back,omitempty"`
+	Removed []removal `json:"removed,omitempty"`
+	Held    []absent  `json:"held,omitempty"`
+}
+
+type removal struct {
+	At int64  `json:"at"` // Unix seconds
+	Of absent `json:"of"`
 }
 
 type absent struct {
@@ -126,22 +131,39 @@ type absent struct {
 	UID string `json:"uid,omitempty"`
 }
 
+func absentOf(a engine.Absent) absent { return absent{Name(a.Key), a.UID} }
+
+func (w absent) body() (engine.Absent, error) {
+	k, err := objectKey(w.Key)
+	return engine.Absent{Key: k, UID: w.UID}, err
+}
+
 func fuseOf(f engine.Fuse) fuse {
-	w := fuse{By: f.By, Since: f.Since, Age: f.Age, Back: f.Back, Removed: f.Removed}
+	w := fuse{By: f.By, Since: f.Since, Age: f.Age, Back: f.Back}
+	for _, r := range f.Removed {
+		w.Removed = append(w.Removed, removal{r.At, absentOf(r.Of)})
+	}
 	for _, a := range f.Held {
-		w.Held = append(w.Held, absent{Name(a.Key), a.UID})
+		w.Held = append(w.Held, absentOf(a))
 	}
 	return w
 }
 
 func (w fuse) body() (engine.Fuse, error) {
-	f := engine.Fuse{By: w.By, Since: w.Since, Age: w.Age, Back: w.Back, Removed: w.Removed}
-	for _, a := range w.Held {
-		k, err := objectKey(a.Key)
+	f := engine.Fuse{By: w.By, Since: w.Since, Age: w.Age, Back: w.Back}
+	for _, r := range w.Removed {
+		of, err := r.Of.body()
 		if err != nil {
 			return f, err
 		}
-		f.Held = append(f.Held, engine.Absent{Key: k, UID: a.UID})
+		f.Removed = append(f.Removed, engine.Removal{At: r.At, Of: of})
+	}
+	for _, a := range w.Held {
+		of, err := a.body()
+		if err != nil {
+			return f, err
+		}
+		f.Held = append(f.Held, of)
 	}
 	return f, nil
 }

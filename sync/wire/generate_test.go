@@ -129,7 +129,10 @@ func aFuse(t *rapid.T) engine.Message {
 		Age:   rapid.Uint64().Draw(t, "age"),
 		Back:  rapid.Bool().Draw(t, "back"),
 	}
-	f.Removed = append(f.Removed, rapid.SliceOf(rapid.Int64()).Draw(t, "removed")...)
+	for _, k := range rapid.SliceOf(aKey()).Draw(t, "removed") {
+		of := engine.Absent{Key: k, UID: aWord().Draw(t, "uid")}
+		f.Removed = append(f.Removed, engine.Removal{At: rapid.Int64().Draw(t, "at"), Of: of})
+	}
 	for _, k := range rapid.SliceOf(aKey()).Draw(t, "held") {
 		f.Held = append(f.Held, engine.Absent{Key: k, UID: aWord().Draw(t, "uid")})
 	}

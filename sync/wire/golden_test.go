@@ -57,7 +57,7 @@ var examples = map[string]engine.Message{
 		},
 	}},
 	"fuse": {Key: engine.FuseKey, Body: engine.Fuse{
-		By: envelope.Source, Since: 815, Age: 4711, Back: true, Removed: []int64{1772368215},
+		By: envelope.Source, Since: 815, Age: 4711, Back: true, Removed: []engine.Removal{{At: 1772368215, Of: engine.Absent{Key: resource.Key{Kind: resource.Application, Name: "gone"}, UID: "0a4b"}}},
 		Held: []engine.Absent{{Key: resource.Key{Kind: resource.Application, Namespace: "ns", Name: "a"}, UID: "0b5c"}},
 	}},
 	"approval": {Key: engine.ApprovalKey, Body: engine.Approval{Of: resource.Sum("held")}},
