@@ -121,6 +121,8 @@ func (h *Home) clusterSecret(a NewAgent) *corev1.Secret {
 // Agents returns the registered agents, sorted by name. Those whose cluster secret
 // cannot be read are left out, and reported in the error beside the others.
 func (h *Home) Agents(ctx context.Context) ([]backend.Agent, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.Timeout)
+	defer cancel()
 	list, err := h.metadata.Resource(secrets).Namespace(h.cfg.Namespace).
 		List(ctx, metav1.ListOptions{LabelSelector: clusterSecrets})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
@@ -35,6 +36,8 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	// The other one sleeps until a time of the clock outside of bubbles of synctest.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	code := m.Run()
 	if shared.stack != nil {
 		if err := shared.stack.Close(); err != nil {
@@ -76,6 +79,11 @@ func (c cluster) namespace() string {
 // store runs a store over a proxy until the test is over.
 func (c cluster) store(t *testing.T, change ...func(*Config)) (*Store, *proxy) {
 	p := newProxy(t, c.RESTConfig())
+	return c.behind(t, p, change...), p
+}
+
+// behind runs a store over p until the test is over.
+func (c cluster) behind(t *testing.T, p *proxy, change ...func(*Config)) *Store {
 	cfg := Config{REST: p.config(), Side: resource.Principal, QPS: -1, Log: zaptest.NewLogger(t)}
 	for _, f := range change {
 		f(&cfg)
@@ -83,7 +91,7 @@ func (c cluster) store(t *testing.T, change ...func(*Config)) (*Store, *proxy) {
 	s, err := New(cfg)
 	require.NoError(t, err)
 	run(t, s.Run)
-	return s, p
+	return s
 }
 
 // run runs a part until the test is over.

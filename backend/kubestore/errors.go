@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -16,27 +15,48 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// An attempt says what was asked of the API server.
-type attempt uint8
-
-const (
-	creating attempt = iota // an object that is not there
-	changing                // one that is
-)
-
-// explain returns what an answer of the API server means to the caller of a Store.
-func (a attempt) explain(ctx context.Context, err error) error {
+// explain returns what an answer of the API server, to a request about the object that
+// cur is of, means to the caller of a Store.
+func (s *Store) explain(ctx context.Context, k resource.Key, cur record, err error) error {
 	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), a == changing && (apierrors.IsNotFound(err) || otherUID(err)):
-		return fmt.Errorf("%w: %w", backend.ErrConflict, err)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // forbidden only as long as that takes
+	case errors.Is(err, backend.ErrRefused), ctx.Err() != nil:
 		return err
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), tooLarge(err):
+	case contested(cur, err):
+		return s.contest(ctx, k, cur, err)
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), tooLarge(err):
 		return fmt.Errorf("%w: %w", backend.ErrRefused, err)
 	}
+	// All else may go away: also what is forbidden, once rights or quotas are others, or the
+	// namespace has gone, and what comes of too many requests.
 	return err
+}
+
+// contested reports whether err says that the object is not as cur.
+func contested(cur record, err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || cur.Version != "" && (apierrors.IsNotFound(err) || otherUID(err))
+}
+
+// contest returns what it means that err says so: it is ErrConflict if it is true, so that
+// watches show or will show why. But a quota or a webhook may answer like that, too, and
+// an object may have gone that no watch will show: then it may go away.
+func (s *Store) contest(ctx context.Context, k resource.Key, cur record, err error) error {
+	if now := s.mirror.get(k); now.Version != cur.Version || now.UID != cur.UID {
+		return fmt.Errorf("%w: %w", backend.ErrConflict, err)
+	}
+	request, cancel := s.limit(ctx)
+	defer cancel()
+	list, look := s.resource(k.Kind, k.Namespace).List(request, metav1.ListOptions{FieldSelector: "metadata.name=" + k.Name})
+	if look != nil {
+		return fmt.Errorf("%w, and it cannot be seen why: %w", err, told(request, look))
+	}
+	var uid, version string
+	if len(list.Items) > 0 {
+		uid, version = string(list.Items[0].GetUID()), list.Items[0].GetResourceVersion()
+	}
+	if uid == cur.UID && version == cur.Version {
+		return fmt.Errorf("%w, though it has not changed", err)
+	}
+	return fmt.Errorf("%w: %w", backend.ErrConflict, err)
 }
 
 // otherUID reports whether a patch was refused because its uid is not the object's: one

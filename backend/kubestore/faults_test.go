@@ -120,9 +120,10 @@ func TestUIDIsAPrecondition(t *testing.T) {
 	want := o
 	want.Parts[resource.Meta] = label("ours")
 	_, err = s.request(t.Context(), record{Object: o}, want)
-	require.ErrorIs(t, err, backend.ErrConflict)
+	require.ErrorIs(t, s.explain(t.Context(), o.Key, record{Object: o}, err), backend.ErrConflict)
 }
 
+// TestWhatAnswersMean is about answers that are not true: nothing has changed.
 func TestWhatAnswersMean(t *testing.T) {
 	c := startCluster(t)
 	s, p := c.store(t)
@@ -136,11 +137,11 @@ func TestWhatAnswersMean(t *testing.T) {
 		reason metav1.StatusReason
 		want   error
 	}{
-		{http.StatusConflict, metav1.StatusReasonConflict, backend.ErrConflict},
-		{http.StatusConflict, metav1.StatusReasonAlreadyExists, backend.ErrConflict},
+		{http.StatusConflict, metav1.StatusReasonConflict, nil}, // as the quota of a namespace says it
+		{http.StatusConflict, metav1.StatusReasonAlreadyExists, nil},
+		{http.StatusForbidden, metav1.StatusReasonForbidden, nil},
 		{http.StatusBadRequest, metav1.StatusReasonBadRequest, backend.ErrRefused},
 		{http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, backend.ErrRefused},
-		{http.StatusForbidden, metav1.StatusReasonForbidden, backend.ErrRefused},
 		{http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, backend.ErrRefused},
 		{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, nil},
 		{http.StatusInternalServerError, metav1.StatusReasonInternalError, nil},

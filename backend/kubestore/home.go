@@ -1,10 +1,12 @@
 package kubestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +32,9 @@ var (
 type HomeConfig struct {
 	REST      *rest.Config // how to reach the API server
 	Namespace string       // where Argo CD and the program are
-	Log       *zap.Logger
+	// Timeout is how long the API server may take to answer; 0 is 30 s.
+	Timeout time.Duration
+	Log     *zap.Logger
 }
 
 // A Home is the namespace of a program, and what the program keeps there beside the
@@ -51,7 +55,10 @@ func NewHome(cfg HomeConfig) (*Home, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := dynamic.NewForConfigAndClient(c.rest, c.http)
+	cfg.Timeout = cmp.Or(cfg.Timeout, requestTime)
+	limited := *c.http // watches have no end
+	limited.Timeout = cfg.Timeout
+	client, err := dynamic.NewForConfigAndClient(c.rest, &limited)
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
 	}

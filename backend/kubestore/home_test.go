@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -203,4 +205,18 @@ func TestRegistryFollowsClusterSecrets(t *testing.T) {
 
 	failure := errors.New("no more")
 	require.ErrorIs(t, h.Registry().Watch(t.Context(), func([]backend.Agent) error { return failure }), failure)
+}
+
+// TestHomeWaitsForNoAnswerForEver asks an API server that never answers.
+func TestHomeWaitsForNoAnswerForEver(t *testing.T) {
+	p := newProxy(t, &rest.Config{Host: "http://127.0.0.1:1"})
+	p.fail(func(request) fault { return hang })
+	h, err := NewHome(HomeConfig{REST: p.config(), Namespace: "argocd", Timeout: 100 * time.Millisecond, Log: zaptest.NewLogger(t)})
+	require.NoError(t, err)
+	_, err = h.Identity(t.Context())
+	require.ErrorContains(t, err, "xceeded")
+	_, err = h.TLS(t.Context(), "argocd-agent-principal-tls")
+	require.ErrorContains(t, err, "xceeded")
+	_, err = h.Agents(t.Context())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -22,8 +22,11 @@ type proxy struct {
 
 	mu      sync.Mutex
 	watches map[*http.Request]context.CancelFunc
-	answer  func(request) *metav1.Status // what to answer instead of the API server; nil passes
+	trouble func(request) fault // what to do instead of passing a request on; nil passes it
 }
+
+// A fault is what becomes of a request. forward has it answered by the API server.
+type fault func(w http.ResponseWriter, r *http.Request, forward http.Handler)
 
 // A request is what a test can tell requests by.
 type request struct {
@@ -32,6 +35,7 @@ type request struct {
 	initial bool // a watch that begins with a list
 	list    bool
 	probe   bool // a list that only asks how far the cluster has come
+	more    bool // a list that goes on with another
 }
 
 func newProxy(t *testing.T, to *rest.Config) *proxy {
@@ -59,17 +63,24 @@ func (p *proxy) config() *rest.Config { return &rest.Config{Host: p.server.URL, 
 
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 	q := r.URL.Query()
-	is := request{method: r.Method, watch: q.Get("watch") == "true", initial: q.Get("sendInitialEvents") == "true"}
-	is.list = r.Method == http.MethodGet && !is.watch && strings.HasSuffix(r.URL.Path, "/applications")
+	is := request{method: r.Method, watch: q.Get("watch") == "true", initial: q.Get("sendInitialEvents") == "true", more: q.Has("continue")}
+	is.list = r.Method == http.MethodGet && !is.watch && strings.HasSuffix(r.URL.Path, "/applications") && !q.Has("fieldSelector")
 	is.probe = is.list && q.Get("limit") == "1"
+	if q.Has("limit") { // pages are small
+		q.Set("limit", "1")
+		r.URL.RawQuery = q.Encode()
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	p.mu.Lock()
-	var status *metav1.Status
-	if p.answer != nil {
-		status = p.answer(is)
+	var act fault
+	if p.trouble != nil {
+		act = p.trouble(is)
 	}
-	if is.watch && status == nil {
+	if act == nil {
+		act = func(w http.ResponseWriter, r *http.Request, forward http.Handler) { forward.ServeHTTP(w, r) }
+	}
+	if is.watch {
 		p.watches[r] = cancel
 	}
 	p.mu.Unlock()
@@ -78,20 +89,40 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handl
 		defer p.mu.Unlock()
 		delete(p.watches, r)
 	}()
-	if status != nil {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(int(status.Code))
-		_ = json.NewEncoder(w).Encode(status)
-		return
-	}
-	forward.ServeHTTP(w, r.WithContext(ctx))
+	act(w, r.WithContext(ctx), forward)
+}
+
+// fail makes what f says become of requests from now on; nil lets everything through.
+func (p *proxy) fail(f func(request) fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trouble = f
 }
 
 // set makes the proxy answer as f says from now on; nil lets everything through.
 func (p *proxy) set(f func(request) *metav1.Status) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answer = f
+	if f == nil {
+		p.fail(nil)
+		return
+	}
+	p.fail(func(r request) fault {
+		if status := f(r); status != nil {
+			return answer(status, "")
+		}
+		return nil
+	})
+}
+
+// answer gives a status, and asks to come again after some seconds.
+func answer(status *metav1.Status, retryAfter string) fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("Content-Type", "application/json")
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		w.WriteHeader(int(status.Code))
+		_ = json.NewEncoder(w).Encode(status)
+	}
 }
 
 // cut ends the watches that run.

@@ -5,6 +5,23 @@
 // reflector (the engine of an informer) per kind keeps a mirror of the cluster, of which
 // every watch is shown its namespace; a Write is one merge patch of exactly the owned
 // fields that differ, on the condition of the version that its caller has seen.
+//
+// # An API server that fails
+//
+// Nothing waits for ever. A Write or Remove is given up after 30 s, a list or a page of one
+// after a minute, and a watch that shows nothing for 150 s, not even the bookmark that is
+// due each minute, or not within 10 s what a Write has made, is begun anew where it was. A
+// watch alone would end when the API server ends it, which one that hangs does not do.
+//
+// Lists and watches are tried again after at most 10 s, and the log is told when that
+// begins and when it has ended. A store is what the last whole list and the changes since
+// say: whatever fails, it shows nothing to be gone that an API server has not said, or left
+// out of a list that it has given whole.
+//
+// A request that is answered by 429 with Retry-After makes all of them wait, see throttle.
+// An answer that says conflict is ErrConflict only if the object has indeed changed, because
+// nobody comes again to one that has not. What is forbidden may go away, as may all but what
+// is wrong with the object itself: rights, quotas and webhooks change without the object.
 package kubestore
 
 import (
@@ -40,10 +57,16 @@ type Config struct {
 	Burst int
 	// Patience is how long a Write or Remove waits for its effect to be shown; 0 is 10 s.
 	Patience time.Duration
-	Log      *zap.Logger
+	// Timeout is how long the API server may take for a Write or Remove, and half of what it
+	// may take for a list; 0 is 30 s, half of what it gives itself.
+	Timeout time.Duration
+	// Silence is how long a watch may show nothing, not even a bookmark, before it is begun
+	// anew; 0 is 150 s, more than twice what an API server lets pass between bookmarks.
+	Silence time.Duration
+	Log     *zap.Logger
 }
 
-// requestTime is how long the API server may take to answer: half of what it gives itself.
+// requestTime is how long the API server may take to answer one request.
 const requestTime = 30 * time.Second
 
 // Store is a backend.Store in a Kubernetes API. Its methods work while Run runs.
@@ -52,6 +75,7 @@ type Store struct {
 	http   *http.Client
 	client dynamic.Interface
 	mirror *mirror
+	follow map[resource.Kind]*follower
 }
 
 var _ backend.Store = (*Store)(nil)
@@ -61,9 +85,8 @@ func New(cfg Config) (*Store, error) {
 	if cfg.REST == nil || cfg.Log == nil {
 		return nil, errors.New("kubestore: REST and Log must be set")
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 10 * time.Second
-	}
+	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, requestTime)
 	limits := rest.CopyConfig(cfg.REST)
 	limits.QPS, limits.Burst = cmp.Or(cfg.QPS, limits.QPS), cmp.Or(cfg.Burst, limits.Burst)
 	c, err := connect(limits, cfg.Log)
@@ -74,10 +97,16 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
 	}
-	return &Store{
+	s := &Store{
 		cfg: cfg, http: c.http, client: client,
 		mirror: newMirror(cfg.Side, cfg.Log, kinds()),
-	}, nil
+		follow: map[resource.Kind]*follower{},
+	}
+	for kind := range s.mirror.kinds {
+		s.follow[kind] = newFollower(string(kind), cfg.Log)
+		s.follow[kind].silence, s.follow[kind].patient = cmp.Or(cfg.Silence, defaultSilence), 2*cfg.Timeout
+	}
+	return s, nil
 }
 
 // Run keeps the mirror of the cluster until ctx is done, and returns the cause. An API
@@ -87,9 +116,7 @@ func (s *Store) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for kind := range s.mirror.kinds {
 		client := s.resource(kind, s.cfg.Namespace)
-		g.Go(func() error {
-			return follow(ctx, string(kind), s.cfg.Log, sink{s.mirror, kind}, client.List, client.Watch)
-		})
+		g.Go(func() error { return follow(ctx, s.follow[kind], sink{s.mirror, kind}, client.List, client.Watch) })
 	}
 	return g.Wait()
 }
@@ -134,7 +161,7 @@ func (s *Store) write(ctx context.Context, want resource.Object) (resource.Objec
 	}
 	stored, err := s.request(ctx, cur, want)
 	if err != nil {
-		return resource.Object{}, err
+		return resource.Object{}, s.explain(ctx, want.Key, cur, err)
 	}
 	return stored, s.shown(ctx, want.Key, func(ctx context.Context) error {
 		return s.mirror.reached(ctx, want.Key.Kind, stored.Version)
@@ -160,7 +187,7 @@ func (s *Store) current(ctx context.Context, k resource.Key, version string) (re
 func (s *Store) request(ctx context.Context, cur record, want resource.Object) (resource.Object, error) {
 	l, now := layouts[want.Key.Kind], time.Now().UTC().Format(time.RFC3339)
 	client := s.resource(want.Key.Kind, want.Key.Namespace)
-	ctx, cancel := context.WithTimeout(logTo(ctx, s.cfg.Log), requestTime)
+	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	var u *unstructured.Unstructured
 	if cur.Version == "" {
@@ -173,7 +200,7 @@ func (s *Store) request(ctx context.Context, cur record, want resource.Object) (
 			u, err = client.Create(ctx, u, metav1.CreateOptions{FieldManager: FieldManager})
 		}
 		if err != nil {
-			return resource.Object{}, creating.explain(ctx, err)
+			return resource.Object{}, told(ctx, err)
 		}
 	} else {
 		patch, err := l.patch(s.cfg.Side, cur, want, now)
@@ -182,10 +209,16 @@ func (s *Store) request(ctx context.Context, cur record, want resource.Object) (
 		}
 		u, err = client.Patch(ctx, want.Key.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: FieldManager})
 		if err != nil {
-			return resource.Object{}, changing.explain(ctx, err)
+			return resource.Object{}, told(ctx, err)
 		}
 	}
 	return l.read(want.Key.Kind, s.cfg.Side, u).Object, nil
+}
+
+// limit returns the context of one request.
+func (s *Store) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	late := fmt.Errorf("the API server has not answered within %v", s.cfg.Timeout)
+	return context.WithTimeoutCause(logTo(ctx, s.cfg.Log), s.cfg.Timeout, late)
 }
 
 // decode gives numbers the types that the client's encoder takes. They stay what the API
@@ -215,14 +248,14 @@ func (s *Store) remove(ctx context.Context, k resource.Key, version string) erro
 		return backend.ErrConflict
 	}
 	foreground, uid := metav1.DeletePropagationForeground, types.UID(cur.UID)
-	request, cancel := context.WithTimeout(logTo(ctx, s.cfg.Log), requestTime)
+	request, cancel := s.limit(ctx)
 	defer cancel()
 	err = s.resource(k.Kind, k.Namespace).Delete(request, k.Name, metav1.DeleteOptions{
 		PropagationPolicy: &foreground,
 		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
 	})
 	if err != nil {
-		return changing.explain(request, err)
+		return s.explain(ctx, k, cur, told(request, err))
 	}
 	return s.shown(ctx, k, func(ctx context.Context) error {
 		return s.mirror.until(ctx, func() bool {
@@ -240,6 +273,7 @@ func (s *Store) shown(ctx context.Context, k resource.Key, arrived func(context.
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Patience, late)
 	defer cancel()
 	if err := arrived(ctx); err != nil {
+		s.follow[k.Kind].doubt(s.cfg.Patience)
 		return err
 	}
 	return s.mirror.feed.Shown(ctx, k)
