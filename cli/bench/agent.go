@@ -12,8 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/agent"
+	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
 )
 
@@ -29,12 +31,22 @@ type order struct {
 	Dir       string        `json:"dir"` // of certificates, and of the agent's messages
 	Principal string        `json:"principal"`
 	Delay     time.Duration `json:"delay"`
+	// Footprint is how often the process tells what it takes of memory. Then it tells
+	// nothing of what it writes, and keeps nothing to tell in the end.
+	Footprint time.Duration `json:"footprint,omitempty"`
 }
 
 // A note is what the agent's process tells: a line of JSON on its standard output.
 type note struct {
 	Writes []write `json:"writes,omitempty"`
 	End    *end    `json:"end,omitempty"` // of the last note
+	Now    *now    `json:"now,omitempty"`
+}
+
+// A now is how things stand while the agent runs.
+type now struct {
+	Footprint Footprint `json:"footprint"`
+	Apps      int       `json:"apps"` // that its cluster has
 }
 
 // An end is how things stand when the agent has ended.
@@ -54,11 +66,62 @@ func RunAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("bench: read what to be: %w", err)
 	}
 	cluster := memstore.New(memstore.Config{Name: agentName})
+	if o.Footprint > 0 {
+		return o.runLean(ctx, in, cluster, notes)
+	}
 	store := &slowStore{Store: cluster, delay: o.Delay}
 	dialer, err := o.dialer()
 	if err != nil {
 		return err
 	}
+	err = run(ctx, in, dialer, store, func(ctx context.Context) error {
+		return every(ctx, report, func() error { return flush(store, notes) })
+	})
+	if err != nil {
+		return err
+	}
+	if err := flush(store, notes); err != nil {
+		return err
+	}
+	last := end{Holds: holds(cluster)}
+	last.Received, last.Unique = dialer.count()
+	return notes.Encode(note{End: &last})
+}
+
+func (o order) dialer() (*tap, error) {
+	leaf, err := o.leaf()
+	return &tap{Dialer: leaf, values: map[value]struct{}{}}, err
+}
+
+func (o order) leaf() (transport.Dialer, error) {
+	tls, err := files(o.Dir, agentName).Client(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return natslink.NewLeaf(natslink.LeafConfig{
+		Common: common(o.Dir, agentName, zap.NewNop()), Agent: agentName, Connect: o.Principal, TLS: tls,
+	})
+}
+
+// runLean runs an agent that tells what it takes of memory.
+func (o order) runLean(ctx context.Context, in io.Reader, cluster *memstore.Store, notes *json.Encoder) error {
+	leaf, err := o.leaf()
+	if err != nil {
+		return err
+	}
+	err = run(ctx, in, leaf, cluster, func(ctx context.Context) error {
+		return every(ctx, o.Footprint, func() error {
+			return notes.Encode(note{Now: &now{footprint(), len(cluster.All())}})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return notes.Encode(note{End: &end{}})
+}
+
+// run runs an agent, and beside it what tells of it, until in ends.
+func run(ctx context.Context, in io.Reader, dialer transport.Dialer, store backend.Store, tell func(context.Context) error) error {
 	a, err := agent.New(agent.Config{
 		Name: agentName, Namespace: namespace, Dialer: dialer, Store: store,
 		Rules: resource.Rules{Mode: resource.Managed}, Tick: tick, Log: zap.NewNop(),
@@ -74,32 +137,16 @@ func RunAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 	}()
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.Run(inner) })
-	g.Go(func() error { return tell(inner, store, notes) })
+	g.Go(func() error { return tell(inner) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if err := flush(store, notes); err != nil {
-		return err
-	}
-	last := end{Holds: holds(cluster)}
-	last.Received, last.Unique = dialer.count()
-	return notes.Encode(note{End: &last})
+	return nil
 }
 
-func (o order) dialer() (*tap, error) {
-	tls, err := files(o.Dir, agentName).Client(time.Now())
-	if err != nil {
-		return nil, err
-	}
-	leaf, err := natslink.NewLeaf(natslink.LeafConfig{
-		Common: common(o.Dir, agentName, zap.NewNop()), Agent: agentName, Connect: o.Principal, TLS: tls,
-	})
-	return &tap{Dialer: leaf, values: map[value]struct{}{}}, err
-}
-
-// tell tells what was written, until ctx is done, and returns the cause.
-func tell(ctx context.Context, s *slowStore, to *json.Encoder) error {
-	look := time.NewTicker(report)
+// every calls f from time to time until ctx is done, and returns the cause.
+func every(ctx context.Context, pause time.Duration, f func() error) error {
+	look := time.NewTicker(pause)
 	defer look.Stop()
 	for {
 		select {
@@ -107,7 +154,7 @@ func tell(ctx context.Context, s *slowStore, to *json.Encoder) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err := flush(s, to); err != nil {
+		if err := f(); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ type applied struct {
 	writes []write
 	newest []int // the highest number that was written of each Application
 	end    end
+	now    now // as it was told last
 }
 
 func newApplied(apps int) *applied {
@@ -45,6 +46,9 @@ func (a *applied) take(n note) {
 	for _, w := range n.Writes {
 		a.newest[w.App] = max(a.newest[w.App], w.N)
 	}
+	if n.Now != nil {
+		a.now = *n.Now
+	}
 	if n.End != nil {
 		a.end = *n.End
 		close(a.ended)
@@ -67,4 +71,18 @@ func (a *applied) all() []write {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.writes)
+}
+
+// footprint returns what the agent's process took of memory when it told last.
+func (a *applied) footprint() Footprint {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now.Footprint
+}
+
+// count returns how many Applications its cluster had then.
+func (a *applied) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now.Apps
 }

@@ -82,7 +82,7 @@ func (c SlowBackend) once(ctx context.Context, seed uint64) (r Run, err error) {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
-	w, err := start(ctx, dir, c)
+	w, err := start(ctx, dir, setting{command: c.Agent, log: c.Log, apps: c.Apps, order: order{Delay: c.Delay}})
 	if err != nil {
 		return r, err
 	}

@@ -39,9 +39,17 @@ type world struct {
 	end     func() // tells it to end
 }
 
+// A setting says what world is to be started.
+type setting struct {
+	command []string    // that calls RunAgent
+	order   order       // for the agent, without what the world knows
+	apps    int         // how many Applications there are at most
+	log     *zap.Logger // of the principal
+}
+
 // start starts a principal and an agent, and returns without waiting for them to meet.
-func start(ctx context.Context, dir string, c SlowBackend) (*world, error) {
-	w := &world{hub: memstore.New(memstore.Config{Name: "hub"}), applied: newApplied(c.Apps)}
+func start(ctx context.Context, dir string, c setting) (*world, error) {
+	w := &world{hub: memstore.New(memstore.Config{Name: "hub"}), applied: newApplied(c.apps)}
 	ctx, w.finish = context.WithCancel(ctx)
 	w.parts, w.ctx = errgroup.WithContext(ctx)
 	if err := w.startBoth(dir, c); err != nil {
@@ -51,16 +59,17 @@ func start(ctx context.Context, dir string, c SlowBackend) (*world, error) {
 	return w, nil
 }
 
-func (w *world) startBoth(dir string, c SlowBackend) error {
+func (w *world) startBoth(dir string, c setting) error {
 	certificates, err := issue(dir)
 	if err != nil {
 		return err
 	}
-	address, err := w.startPrincipal(dir, certificates, c.Log)
+	address, err := w.startPrincipal(dir, certificates, c.log)
 	if err != nil {
 		return err
 	}
-	return w.startAgent(c.Agent, order{Dir: dir, Principal: address, Delay: c.Delay})
+	c.order.Dir, c.order.Principal = dir, address
+	return w.startAgent(c.command, c.order)
 }
 
 // startPrincipal returns the address that the principal listens on.

@@ -80,6 +80,8 @@ func (e *Engine) Step(now time.Time, ev Event) []Action {
 		return e.wrote(now, ev)
 	case Unsent:
 		return e.unsent(now, ev)
+	case Relisted:
+		e.relisted(ev.Revision)
 	case Opened:
 		return e.opened(now, ev)
 	case Approved:
@@ -141,6 +143,15 @@ func (e *Engine) receive(now time.Time, at uint64, m Message) []Action {
 		e.puzzle(en, m.Key, b)
 	}
 	return e.decide(now, m.Key, en)
+}
+
+// relisted takes note of how far the store has come. One that went back in time is younger
+// than our log will remember it to have been.
+func (e *Engine) relisted(revision uint64) {
+	if revision < e.age {
+		e.peak = max(e.peak, e.age)
+	}
+	e.since = revision
 }
 
 // opened makes the log equal to the table. A log that does not keep anything is taken to

@@ -36,6 +36,10 @@ type (
 		Never  bool            // the link will never take this value
 		Text   string          // why
 	}
+	// Relisted says that the store was listed again, and how far it has come. It comes before
+	// the Vanished for what the list lacks, lest that be told as if the store were as old as
+	// it was.
+	Relisted struct{ Revision uint64 }
 	// Opened says that the store has been listed and the link's copy replayed, and what the
 	// link's own log holds. Until then nothing is decided. It comes again if the log was
 	// lost.
@@ -98,6 +102,7 @@ func (Vanished) event() {}
 func (Received) event() {}
 func (Wrote) event()    {}
 func (Unsent) event()   {}
+func (Relisted) event() {}
 func (Opened) event()   {}
 func (Approved) event() {}
 func (Retry) event()    {}

@@ -66,6 +66,9 @@ func (w *watcher) gone(ctx context.Context, v engine.Vanished) error {
 
 // synced ends the list: what an earlier watch has shown and this one has not is no more.
 func (w *watcher) synced(ctx context.Context, at backend.Synced) error {
+	if err := w.s.put(ctx, engine.Relisted{Revision: at.Revision}, nil); err != nil {
+		return err
+	}
 	for _, k := range slices.SortedFunc(maps.Keys(w.known), resource.Key.Compare) {
 		if w.listed[k] {
 			continue

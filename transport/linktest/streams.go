@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -363,18 +363,21 @@ func streamsSlowLine(w *world) {
 // and demands that they are the same.
 func (w *world) exchange(h, a *end, n, size int) {
 	w.Helper()
-	g, ctx := errgroup.WithContext(w.ctx)
-	for i := range n {
+	ends := make([][2]halfCloser, n)
+	for i := range ends {
 		from, to := h, a
 		if i%2 == 1 {
 			from, to = a, h
 		}
-		one, other := w.stream(from, to, fmt.Sprintf("exchange %d", i))
+		ends[i][0], ends[i][1] = w.stream(from, to, fmt.Sprintf("exchange %d", i))
+	}
+	g, ctx := errgroup.WithContext(w.ctx)
+	for _, e := range ends {
 		ours, theirs := blob(w, size), blob(w, size)
 		for _, s := range []struct {
 			halfCloser
 			says, hears []byte
-		}{{one, ours, theirs}, {other, theirs, ours}} {
+		}{{e[0], ours, theirs}, {e[1], theirs, ours}} {
 			stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 			g.Go(func() error {
 				_, err := s.Write(s.says)
@@ -382,11 +385,9 @@ func (w *world) exchange(h, a *end, n, size int) {
 			})
 			g.Go(func() error {
 				defer stop()
-				sum := fnv.New64a()
+				sum := crc32.NewIEEE()
 				got, err := io.Copy(sum, s)
-				want := fnv.New64a()
-				_, _ = want.Write(s.hears)
-				if err == nil && (got != int64(size) || sum.Sum64() != want.Sum64()) {
+				if err == nil && (got != int64(size) || sum.Sum32() != crc32.ChecksumIEEE(s.hears)) {
 					err = fmt.Errorf("%d bytes have come, and are not those that were sent", got)
 				}
 				return err
@@ -441,8 +442,8 @@ func streamsHTTP(w *world) {
 		}
 	})}
 	served := make(chan error, 1)
-	ctx, stop := context.WithCancel(w.ctx)
-	go func() { served <- server.Serve(listener{ctx, stop, a.link.Streams()}) }()
+	accepts, stop := context.WithCancel(w.ctx)
+	go func() { served <- server.Serve(listener{accepts, stop, a.link.Streams()}) }()
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return h.link.Streams().Open(ctx, "http")

@@ -8,10 +8,10 @@ import (
 // Bounds of what is under way, in bytes, and how long it may take on top of what the line
 // itself takes. Tables share the line: what they say waits behind what is under way.
 const (
-	minFlight   = 128 << 10
-	firstFlight = 256 << 10
+	minFlight   = 256 << 10
+	firstFlight = 512 << 10
 	maxFlight   = 1 << 20
-	patience    = 50 * time.Millisecond
+	patience    = 100 * time.Millisecond
 
 	// takenEvery is after how many bytes of data the peer is told that they were taken in.
 	takenEvery = minFlight / 4

@@ -30,8 +30,8 @@ func TestFlight(t *testing.T) {
 	}{
 		"fast line":      {time.Millisecond, 1 << 30, maxFlight},
 		"far line":       {200 * time.Millisecond, 1 << 30, maxFlight},
-		"slow line":      {20 * time.Millisecond, 1 << 20, 256 << 10},
-		"very slow line": {20 * time.Millisecond, 64 << 10, 512 << 10},
+		"slow line":      {20 * time.Millisecond, 1 << 20, 384 << 10},
+		"very slow line": {20 * time.Millisecond, 64 << 10, 320 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := flight{size: firstFlight}

@@ -89,7 +89,7 @@ func openLink(c linkConfig) (*link, error) {
 
 // hearStreams has what the peer says of streams taken in.
 func (l *link) hearStreams() error {
-	sub, err := l.wire.Subscribe(l.hears, l.streams.take)
+	sub, err := l.wire.Subscribe(l.hears, func(m *nats.Msg) { l.streams.take(m, l.with.lives) })
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (l *link) publish(ctx context.Context, m *nats.Msg) error {
 	ctx, done := l.log.cond.bind(ctx)
 	defer done()
 	var ack *jetstream.PubAck
-	err := storeError(l.log.patiently(ctx, func(ctx context.Context) (err error) {
+	err := storeError(l.log.patiently(ctx, requestPatience, func(ctx context.Context) (err error) {
 		ack, err = l.js.PublishMsg(ctx, m, options...) // its id makes another attempt harmless
 		return err
 	}))

@@ -53,6 +53,15 @@ func (p *peer) says(h hello, at time.Time) {
 	signal(p.heard)
 }
 
+// lives takes in that the process that is there has spoken, of whatever.
+func (p *peer) lives(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now != nil {
+		p.last = at
+	}
+}
+
 // leaves takes in that the process of h is about to end.
 func (p *peer) leaves(h hello) {
 	p.mu.Lock()

@@ -85,6 +85,7 @@ func (p *pipe) end() {
 	if p.session != nil {
 		p.session = nil
 		p.mine.turn++
+		p.out, p.in = 0, 0
 	}
 }
 
@@ -118,7 +119,7 @@ func (p *pipe) take(c parcel, now time.Time) error {
 	}
 	if p.session == nil {
 		p.session, p.line = p.mux.Begin(), p.connected()
-		p.out, p.in, p.due = 0, 0, true
+		p.due = true
 	}
 	p.heard = now
 	return p.deliver(c, now)

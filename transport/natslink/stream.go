@@ -53,7 +53,8 @@ type stream struct {
 // settings is brought to these where that loses nothing, and refused otherwise.
 func newStream(ctx context.Context, n *node, js jetstream.JetStream, c streamConfig) (*stream, error) {
 	s := &stream{streamConfig: c, node: n, js: js, cond: newCondition(n.store), kick: make(chan struct{}, 1)}
-	if err := s.call(ctx, s.open); err != nil {
+	// A machine that starts a whole fleet is slow, and to ask again makes it slower.
+	if err := s.callFor(ctx, startPatience, s.open); err != nil {
 		s.cond.drop()
 		return nil, fmt.Errorf("natslink: open stream %s: %w", c.name, err)
 	}
@@ -236,26 +237,32 @@ func (s *stream) empty(ctx context.Context, found jetstream.Stream) error {
 const (
 	requestPatience = 5 * time.Second
 	requestAttempts = 5
+	startPatience   = time.Minute // where it has just started
 )
 
 // call has the server do something with the stream, which is not put in. It does not while
 // streams are closed and opened.
 func (s *stream) call(ctx context.Context, f func(context.Context) error) error {
+	return s.callFor(ctx, requestPatience, f)
+}
+
+// callFor is call with a server that may take so long to answer.
+func (s *stream) callFor(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
 	ctx, done := s.node.store.bind(ctx)
 	defer done()
 	s.node.gate.RLock()
 	defer s.node.gate.RUnlock()
-	return s.patiently(ctx, f)
+	return s.patiently(ctx, patience, f)
 }
 
 // patiently calls f, and again if it takes too long. A server that does not answer may be
 // in trouble.
-func (s *stream) patiently(ctx context.Context, f func(context.Context) error) error {
+func (s *stream) patiently(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		bounded, cancel := context.WithTimeout(ctx, requestPatience)
+		bounded, cancel := context.WithTimeout(ctx, patience)
 		err := f(bounded)
 		late := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 		cancel()

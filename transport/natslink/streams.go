@@ -74,13 +74,16 @@ func (s *streamer) look(line uint64, now time.Time) {
 
 // take takes in what the peer sends. It is called by one goroutine, that of the
 // subscription.
-func (s *streamer) take(m *nats.Msg) {
+func (s *streamer) take(m *nats.Msg, lives func(time.Time)) {
 	p, err := unmarshalParcel(m.Data)
 	if err == nil {
 		s.mu.Lock()
 		err = s.pipe.take(p, time.Now())
 		s.mu.Unlock()
 		signal(s.wake)
+	}
+	if err == nil {
+		lives(time.Now())
 	}
 	if err != nil && !errors.Is(err, errBefore) && time.Since(s.warned) > warnInterval {
 		s.warned = time.Now()
