@@ -11,6 +11,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 func principalCommand() *cli.Command {
@@ -42,40 +43,50 @@ func principalCommand() *cli.Command {
 	}
 }
 
+// hubParts are what a principal is made of, as flags say it. Nothing has reached out yet.
+type hubParts struct {
+	program  program
+	desk     adminDesk
+	mismatch resource.Mismatch
+	cluster  cluster
+	hub      transport.Hub
+}
+
+func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
+	if h.program, err = newProgram(c, log); err != nil {
+		return h, err
+	}
+	if h.desk, err = newAdminDesk(c); err != nil {
+		return h, err
+	}
+	if h.mismatch, err = mismatchPolicy(c); err != nil {
+		return h, err
+	}
+	open, err := shell.Choice(c, "transport", hubTransports())
+	if err != nil {
+		return h, err
+	}
+	if h.cluster, err = openCluster(c, resource.Principal, log); err != nil {
+		return h, err
+	}
+	h.hub, err = open(c, h.cluster.secrets, log)
+	return h, err
+}
+
 func runPrincipal(c *cli.Context) error {
 	log, err := newLog(c, c.App.ErrWriter)
 	if err != nil {
 		return err
 	}
-	p, err := newProgram(c, log)
+	h, err := newHubParts(c, log)
 	if err != nil {
 		return err
 	}
-	desk, err := newAdminDesk(c)
+	hub, store, err := hubFailpoints(h.hub, h.cluster.store)
 	if err != nil {
 		return err
 	}
-	mismatch, err := mismatchPolicy(c)
-	if err != nil {
-		return err
-	}
-	open, err := shell.Choice(c, "transport", hubTransports())
-	if err != nil {
-		return err
-	}
-	cluster, err := openCluster(c, resource.Principal, log)
-	if err != nil {
-		return err
-	}
-	hub, err := open(c, cluster.secrets, log)
-	if err != nil {
-		return err
-	}
-	end := hub
-	if hub, cluster.store, err = hubFailpoints(hub, cluster.store); err != nil {
-		return err
-	}
-	identity, err := cluster.identity(c.Context)
+	identity, err := h.cluster.identity(c.Context)
 	if err != nil {
 		return err
 	}
@@ -87,21 +98,22 @@ func runPrincipal(c *cli.Context) error {
 	run, err := principal.New(principal.Config{
 		Identity: identity,
 		Hub:      hub,
-		Store:    cluster.store,
-		Registry: cluster.registry,
-		Mismatch: mismatch,
+		Store:    store,
+		Registry: h.cluster.registry,
+		Mismatch: h.mismatch,
 		Ledger:   letters,
-		Tick:     p.tick,
+		Tick:     h.program.tick,
 		Log:      log,
 	})
 	if err != nil {
 		return err
 	}
-	if desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
+	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
-	return p.run(c.Context, run, cluster.run, desk.Run, metrics.Server{Address: p.metrics, Source: hubMetrics(run, letters, end)}.Run)
+	served := metrics.Server{Address: h.program.metrics, Source: hubMetrics(run, letters, h.hub)}
+	return h.program.run(c.Context, run, h.cluster.run, h.desk.Run, served.Run)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

@@ -211,6 +211,9 @@ func (c *Client) lines(ctx context.Context, method, path string, question []byte
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err // its address says nothing
 		}
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it hangs up: its program may be too old to answer")
+		}
 		return fmt.Errorf("inquiry: ask the agent: %w", err)
 	}
 	defer response.Body.Close()

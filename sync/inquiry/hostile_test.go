@@ -46,7 +46,7 @@ func TestAHostileAgentIsAnError(t *testing.T) {
 		serve func(net.Conn)
 		why   string
 	}{
-		"closes":           {raw(""), "EOF"},
+		"closes":           {raw(""), "it hangs up"},
 		"no HTTP":          {raw("NATS/1.0 hello\r\n\r\n"), "malformed HTTP"},
 		"endless header":   {raw("HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 1<<20)), "header"},
 		"silence":          {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, "timeout"},
