@@ -97,7 +97,7 @@ func TestVerifyTellsEachDifference(t *testing.T) {
 			"Application//lost: extra":              "its removal has not arrived",
 			"Application//dying: not deleted":       "of the spoke: refused: quota",
 			"Application//vanishing: being deleted": "it is made again once it has vanished",
-			"Application//status: status":           "of the hub's objects cannot be written, and are tried again",
+			"Application//status: status":           "of the hub: failing: out of order",
 			"Application//taken: origin":            "of the spoke: occupied",
 		} {
 			require.Contains(t, got, what)
