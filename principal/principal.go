@@ -131,5 +131,12 @@ func (p *Principal) Agent(name string) (AgentStatus, error) {
 	if live != nil {
 		a.Session = live.session.Status()
 	}
+	if hub, ok := p.cfg.Hub.(transport.Troubled); ok {
+		for _, t := range hub.Troubles() {
+			if t.Agent == "" || t.Agent == name {
+				a.Troubles = append(a.Troubles, t)
+			}
+		}
+	}
 	return a, nil
 }

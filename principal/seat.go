@@ -33,6 +33,8 @@ type AgentStatus struct {
 	State   State
 	Err     error          // why it is Failing, or not gone yet
 	Session session.Status // while Serving
+	// Troubles are what befalls what is kept for it, or for all agents.
+	Troubles []transport.Trouble
 }
 
 // A seat is what the Principal knows of one agent. It has at most one job at a time, and

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -41,6 +43,9 @@ func describe(a principal.AgentStatus) Agent {
 			Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters,
 		},
 		Held: []Held{},
+	}
+	for _, t := range a.Troubles {
+		out.Error = fmt.Sprintf("%s, since %s: %v", t.What, t.Since.UTC().Format(time.RFC3339), t.Err)
 	}
 	for _, err := range []error{st.Err, a.Err} {
 		if err != nil {
