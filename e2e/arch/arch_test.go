@@ -23,7 +23,7 @@ var rules = []rule{
 	{"sync/resource", []string{"std"}, "the vocabulary must not know where it is spoken"},
 	{"sync/engine", []string{"std", "sync/resource"}, "a decision that can do I/O cannot be simulated"},
 	{"sync/wire", []string{"std", "sync/engine", "sync/resource", "transport", "github.com/cloudevents/..."}, "encoding depends on both what is said and how it is carried, and nobody else does"},
-	{"sync/ledger", []string{"std", "go.etcd.io/bbolt"}, "what is kept of letters does not depend on who writes them"},
+	{"sync/ledger", []string{"std", "go.etcd.io/bbolt/..."}, "what is kept of letters does not depend on who writes them"},
 	{"sync/session", []string{"std", "sync/engine", "sync/wire", "sync/ledger", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "a session works with any store and link"},
 	{"sync/inquiry", []string{"std", "sync/ledger", "sync/resource"}, "what a principal asks of an agent does not depend on how either works"},
 	{"sync/verify", []string{"std", "sync/resource", "backend"}, "what judges the engine must not be the engine"},

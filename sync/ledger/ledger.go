@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // What is kept for one peer at most. Beyond MaxLetters the oldest go; a letter beyond
@@ -54,7 +55,7 @@ func Open(file string) (*Ledger, error) {
 		return fail(err)
 	}
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: patience})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		err = errors.New("another process has it open")
 	}
 	if err != nil {

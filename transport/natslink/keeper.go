@@ -128,7 +128,7 @@ func (k *keeper) mend(now time.Time) {
 	n := k.node
 	outage := n.store.usable() != nil // of which many may suffer still
 	n.troubles.end(origin{what: StoreReadOnly})
-	disabled, broken := n.health()
+	broken, disabled := n.health()
 	for name, err := range broken {
 		if s := n.find(name); s != nil && !s.condemned() {
 			s.spoil(" failing", err)

@@ -181,7 +181,7 @@ func (n *node) suspect() { signal(n.suspects) }
 
 // health says what the server says of the store: why it has closed all of it, if it has,
 // and which streams take nothing in.
-func (n *node) health() (disabled error, broken map[string]error) {
+func (n *node) health() (broken map[string]error, disabled error) {
 	broken = map[string]error{}
 	for _, e := range n.current().Healthz(&server.HealthzOptions{Account: n.account, Details: true}).Errors {
 		switch {
@@ -191,7 +191,7 @@ func (n *node) health() (disabled error, broken map[string]error) {
 			broken[e.Stream] = fmt.Errorf("natslink: server: %s", e.Error)
 		}
 	}
-	return disabled, broken
+	return broken, disabled
 }
 
 // fail notes why the server cannot go on.
