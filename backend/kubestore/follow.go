@@ -54,9 +54,9 @@ func follow[L runtime.Object](
 	ctx context.Context, f *follower, store cache.ReflectorStore,
 	list func(context.Context, metav1.ListOptions) (L, error), open cache.WatchFuncWithContext,
 ) error {
-	ask := func(ctx context.Context, o metav1.ListOptions) (l L, err error) {
-		late := fmt.Errorf("a list was not answered within %v", f.patient)
-		ctx, cancel := context.WithTimeoutCause(ctx, f.patient, late)
+	ask := func(ctx context.Context, o metav1.ListOptions, patient time.Duration) (l L, err error) {
+		late := fmt.Errorf("a list was not answered within %v", patient)
+		ctx, cancel := context.WithTimeoutCause(ctx, patient, late)
 		defer cancel()
 		l, err = list(ctx, o)
 		return l, told(ctx, err)
@@ -66,7 +66,7 @@ func follow[L runtime.Object](
 		o.ResourceVersion = ""
 		var l L
 		err := f.attempt(ctx, func() (err error) {
-			l, err = ask(ctx, o)
+			l, err = ask(ctx, o, f.patient)
 			return err
 		})
 		if err != nil {
@@ -78,7 +78,7 @@ func follow[L runtime.Object](
 		err = f.attempt(ctx, func() (err error) {
 			if o.SendInitialEvents != nil && *o.SendInitialEvents { // it begins with a list
 				o.ResourceVersion = ""
-			} else if l, err := ask(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+			} else if l, err := ask(ctx, metav1.ListOptions{Limit: 1}, f.patient/6); err != nil {
 				return err
 			} else if err := reached(l, o.ResourceVersion); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"syscall"
@@ -65,8 +66,17 @@ func (d adminDesk) listen(ctx context.Context) (net.Listener, error) {
 	return l, err
 }
 
-// sweep removes the socket of a process that was killed.
+// sweep removes the socket of a process that was killed, and nothing else.
 func sweep(ctx context.Context, path string) error {
+	is, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case is.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s is there, and is no socket", path)
+	}
 	c, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	switch {
 	case err == nil:

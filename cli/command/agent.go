@@ -72,7 +72,7 @@ func runAgent(c *cli.Context) error {
 	if dialer, cluster.store, err = agentFailpoints(dialer, cluster.store); err != nil {
 		return err
 	}
-	letters, err := openLedger(c)
+	letters, err := openLedger(c, log)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	letters, err := openLedger(c)
+	letters, err := openLedger(c, log)
 	if err != nil {
 		return err
 	}

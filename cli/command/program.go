@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -74,11 +75,19 @@ func (p program) run(ctx context.Context, main part, others ...func(context.Cont
 	return err
 }
 
-// openLedger opens the file with the dead letters of a program.
-func openLedger(c *cli.Context) (*ledger.Ledger, error) {
+// openLedger opens the file with the dead letters of a program. One that does not work is
+// no reason not to start: letters are in memory until it does.
+func openLedger(c *cli.Context, log *zap.Logger) (*ledger.Ledger, error) {
 	dir := c.String("state-dir")
 	if dir == "" {
 		dir = filepath.Join(c.String("nats-store-dir"), "state")
 	}
-	return ledger.Open(filepath.Join(dir, "dead-letters.db"))
+	l, err := ledger.Open(filepath.Join(dir, "dead-letters.db"))
+	switch {
+	case errors.Is(err, ledger.ErrInUse):
+		return nil, fmt.Errorf("%w; give each program a --state-dir and a --nats-store-dir of its own", err)
+	case err != nil:
+		log.Warn("dead letters are kept in memory until their file can be used", zap.Error(err))
+	}
+	return l, nil
 }

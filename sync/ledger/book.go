@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +17,7 @@ type Book struct {
 	peer string
 
 	mu      sync.Mutex
-	db      *bbolt.DB
+	ledger  *Ledger
 	letters map[string]Letter
 	bytes   int // of their events
 	put     uint64
@@ -28,6 +27,12 @@ type Book struct {
 // was seen first is remembered, and how often another one came. It reports whether this
 // one is news.
 func (b *Book) Put(l Letter) (news bool, err error) {
+	news, changed := b.keep(l)
+	return news, b.write(changed)
+}
+
+// keep keeps a letter in memory, and returns the ids of those that have changed.
+func (b *Book) keep(l Letter) (news bool, changed []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l.ID = idOf(b.peer, l.Key, l.Cause)
@@ -47,13 +52,13 @@ func (b *Book) Put(l Letter) (news bool, err error) {
 	}
 	b.bytes += len(l.Event)
 	b.letters[l.ID] = l
-	changes := map[string]*Letter{l.ID: &l}
+	changed = append(changed, l.ID)
 	if len(b.letters) > MaxLetters {
 		oldest := b.sorted()[0]
 		b.take(oldest.ID)
-		changes[oldest.ID] = nil
+		changed = append(changed, oldest.ID)
 	}
-	return news, b.write(changes)
+	return news, changed
 }
 
 // Of returns the letters of a key.
@@ -71,12 +76,15 @@ func (b *Book) Of(key string) (out []Letter) {
 // Remove removes the letter with an id, and reports whether there was one.
 func (b *Book) Remove(id string) (bool, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, ok := b.letters[id]; !ok {
+	_, there := b.letters[id]
+	if there {
+		b.take(id)
+	}
+	b.mu.Unlock()
+	if !there {
 		return false, nil
 	}
-	b.take(id)
-	return true, b.write(map[string]*Letter{id: nil})
+	return true, b.write([]string{id})
 }
 
 // Get returns the letter with an id, and whether there is one.
@@ -124,27 +132,31 @@ func (b *Book) take(id string) {
 func (b *Book) detach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.db, b.letters, b.bytes = nil, map[string]Letter{}, 0
+	b.ledger, b.letters, b.bytes = InMemory(), map[string]Letter{}, 0
 }
 
-// write puts letters on disk, or removes those that are nil.
-func (b *Book) write(changes map[string]*Letter) error {
-	if b.db == nil {
-		return nil
-	}
-	err := b.db.Update(func(tx *bbolt.Tx) error {
-		bucket, err := tx.CreateBucketIfNotExists([]byte(b.peer))
-		if err != nil {
-			return err
-		}
-		for id, l := range changes {
-			if l == nil {
-				err = bucket.Delete([]byte(id))
-			} else {
-				err = put(bucket, *l)
-			}
-			if err != nil {
-				return err
+// snapshot returns all letters, while some may be changed.
+func (b *Book) snapshot() []Letter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.letters))
+}
+
+// write makes the disk hold of some letters what memory does.
+func (b *Book) write(ids []string) error {
+	b.mu.Lock()
+	ledger := b.ledger
+	b.mu.Unlock()
+	err := ledger.update(func(tx *bbolt.Tx) error {
+		for _, id := range ids {
+			if l, ok := b.Get(id); ok {
+				if err := putLetter(tx, b.peer, l); err != nil {
+					return err
+				}
+			} else if bucket := tx.Bucket([]byte(b.peer)); bucket != nil {
+				if err := bucket.Delete([]byte(id)); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -153,12 +165,4 @@ func (b *Book) write(changes map[string]*Letter) error {
 		return fmt.Errorf("ledger: keep letters of %s: %w", b.peer, err)
 	}
 	return nil
-}
-
-func put(bucket *bbolt.Bucket, l Letter) error {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	return bucket.Put([]byte(l.ID), text)
 }

@@ -5,6 +5,9 @@
 // A letter is a state, not an entry of a journal: there is one for each key and cause, and
 // it goes when the cause does. What is kept for one peer is bounded, see MaxLetters and
 // MaxBytes: a peer that sends nothing but nonsense fills no disk.
+//
+// Nothing depends on the file: one that cannot be written to is tried again with the next
+// letter, one that was taken away is made anew, and one that is damaged is put aside.
 package ledger
 
 import (
@@ -12,14 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // What is kept for one peer at most. Beyond MaxLetters the oldest go; a letter beyond
@@ -32,13 +31,12 @@ const (
 // owner is the bucket that says whose the Ledger is. No peer has such a name.
 const owner = "$owner"
 
-// patience is how long Open waits for another process that has the file open.
-const patience = time.Second
-
 // A Ledger holds the dead letters of all links of one process. Its methods may be called
 // concurrently.
 type Ledger struct {
-	db *bbolt.DB // nil keeps everything in memory only
+	disk     sync.Mutex // held while the file is used
+	file     *file      // nil keeps everything in memory only
+	identity string     // of the owner
 
 	mu    sync.Mutex
 	books map[string]*Book
@@ -47,33 +45,34 @@ type Ledger struct {
 // InMemory returns an empty Ledger that is lost with the process.
 func InMemory() *Ledger { return &Ledger{books: map[string]*Book{}} }
 
-// Open opens the Ledger in a file, which is made if need be, as is its folder. Only one
-// process can have it open.
-func Open(file string) (*Ledger, error) {
-	fail := func(err error) (*Ledger, error) { return nil, fmt.Errorf("ledger: open %s: %w", file, err) }
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fail(err)
-	}
-	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: patience})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		err = errors.New("another process has it open")
-	}
-	if err != nil {
-		return fail(err)
-	}
+// Open opens the Ledger in a file, which is made if need be, as is its folder. It is ErrInUse
+// if another process has it open. Any other error is about the disk, and comes beside a Ledger
+// that works in memory until the file does, or about what was found damaged and put aside.
+func Open(path string) (*Ledger, error) {
 	l := InMemory()
-	l.db = db
+	l.file = &file{path: path}
+	aside, err := l.file.open()
+	switch {
+	case errors.Is(err, ErrInUse):
+		return nil, fmt.Errorf("ledger: open %s: %w", path, err)
+	case err != nil:
+		return l, fmt.Errorf("ledger: open %s: %w", path, err)
+	}
 	if err := l.load(); err != nil {
-		return fail(errors.Join(err, db.Close()))
+		return l, fmt.Errorf("ledger: read %s: %w", path, err)
+	}
+	if aside != "" {
+		return l, fmt.Errorf("ledger: %s was damaged: it is %s now, and begins anew", path, aside)
 	}
 	return l, nil
 }
 
 // load reads the whole file. A letter that cannot be read is of no use to anybody.
 func (l *Ledger) load() error {
-	return l.db.View(func(tx *bbolt.Tx) error {
+	return l.file.db.View(func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(peer []byte, bucket *bbolt.Bucket) error {
 			if string(peer) == owner {
+				l.identity = string(bucket.Get([]byte(owner)))
 				return nil
 			}
 			b := l.Book(string(peer))
@@ -89,12 +88,77 @@ func (l *Ledger) load() error {
 	})
 }
 
-// Close closes the file.
-func (l *Ledger) Close() error {
-	if l.db == nil {
+// update changes the file. If it is not there, or another one, all that is known is written
+// to it first.
+func (l *Ledger) update(change func(*bbolt.Tx) error) error {
+	if l.file == nil {
 		return nil
 	}
-	if err := l.db.Close(); err != nil {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	if l.file.db != nil && l.file.same() {
+		if err := l.file.update(change); !damaged(err) {
+			return err
+		}
+		l.file.abandon()
+	}
+	_ = l.file.close() // it is nobody's any more
+	if _, err := l.file.open(); err != nil {
+		return err
+	}
+	return l.file.update(func(tx *bbolt.Tx) error {
+		return errors.Join(l.write(tx), change(tx))
+	})
+}
+
+// write writes all that is known.
+func (l *Ledger) write(tx *bbolt.Tx) error {
+	if l.identity != "" {
+		if err := putOwner(tx, l.identity); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	books := slices.Collect(maps.Values(l.books))
+	l.mu.Unlock()
+	for _, b := range books {
+		for _, letter := range b.snapshot() {
+			if err := putLetter(tx, b.peer, letter); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func putOwner(tx *bbolt.Tx, identity string) error {
+	b, err := tx.CreateBucketIfNotExists([]byte(owner))
+	if err != nil {
+		return err
+	}
+	return b.Put([]byte(owner), []byte(identity))
+}
+
+func putLetter(tx *bbolt.Tx, peer string, letter Letter) error {
+	bucket, err := tx.CreateBucketIfNotExists([]byte(peer))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(letter)
+	if err != nil {
+		return err
+	}
+	return bucket.Put([]byte(letter.ID), text)
+}
+
+// Close closes the file.
+func (l *Ledger) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	if err := l.file.close(); err != nil {
 		return fmt.Errorf("ledger: close: %w", err)
 	}
 	return nil
@@ -105,27 +169,23 @@ func (l *Ledger) Book(peer string) *Book {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.books[peer] == nil {
-		l.books[peer] = &Book{db: l.db, peer: peer, letters: map[string]Letter{}}
+		l.books[peer] = &Book{ledger: l, peer: peer, letters: map[string]Letter{}}
 	}
 	return l.books[peer]
 }
 
 // Claim makes identity the owner, and returns who was before; "" if nobody was.
 func (l *Ledger) Claim(identity string) (before string, err error) {
-	if l.db == nil {
+	if l.file == nil {
 		return "", nil
 	}
-	err = l.db.Update(func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists([]byte(owner))
-		if err != nil {
-			return err
-		}
-		before = string(b.Get([]byte(owner)))
-		return b.Put([]byte(owner), []byte(identity))
-	})
+	err = l.update(func(tx *bbolt.Tx) error { return putOwner(tx, identity) })
 	if err != nil {
 		return "", fmt.Errorf("ledger: claim for %s: %w", identity, err)
 	}
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	before, l.identity = l.identity, identity
 	return before, nil
 }
 
@@ -152,10 +212,7 @@ func (l *Ledger) Forget(peer string) error {
 	if b != nil {
 		b.detach()
 	}
-	if l.db == nil {
-		return nil
-	}
-	err := l.db.Update(func(tx *bbolt.Tx) error {
+	err := l.update(func(tx *bbolt.Tx) error {
 		if tx.Bucket([]byte(peer)) == nil {
 			return nil
 		}

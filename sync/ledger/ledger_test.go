@@ -23,10 +23,12 @@ func letter(key, reason string, at time.Time) ledger.Letter {
 	return ledger.Letter{Key: key, Cause: ledger.Refused, Reason: reason, Last: at, Event: json.RawMessage(`{"id":"1"}`)}
 }
 
+// open opens a file that is fine, when the one who had it has closed it.
 func open(t *testing.T, file string) *ledger.Ledger {
 	t.Helper()
 	l, err := ledger.Open(file)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
 
@@ -38,7 +40,7 @@ func TestLettersOutliveTheProcess(t *testing.T) {
 	put(t, b, letter("b", "no", noon))
 	put(t, b, letter("a", "not yet", noon.Add(time.Hour)))
 	_, err := ledger.Open(file)
-	require.ErrorContains(t, err, "another process has it open")
+	require.ErrorIs(t, err, ledger.ErrInUse)
 	require.NoError(t, l.Close())
 
 	l = open(t, file)
@@ -127,16 +129,81 @@ func TestBounds(t *testing.T) {
 	require.Empty(t, last.Event)
 }
 
+// A file that cannot be used stops nobody: letters are kept in memory until it can.
 func TestUnusableFiles(t *testing.T) {
 	dir := t.TempDir()
-	_, err := ledger.Open(dir)
-	require.ErrorContains(t, err, "ledger: open "+dir)
-	file := filepath.Join(dir, "file")
-	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("no database ", 1000)), 0o600))
-	_, err = ledger.Open(file)
+	blocked := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
+	file := filepath.Join(blocked, "letters.db")
+	l, err := ledger.Open(file)
 	require.ErrorContains(t, err, "ledger: open "+file)
-	_, err = ledger.Open(filepath.Join(file, "below"))
-	require.ErrorContains(t, err, "ledger: open")
+	_, err = l.Book("edge-1").Put(letter("a", "no", noon))
+	require.ErrorContains(t, err, "ledger: keep letters of edge-1")
+	require.Equal(t, 1, l.Book("edge-1").Count())
+
+	require.NoError(t, os.Remove(blocked))
+	put(t, l.Book("edge-1"), letter("b", "no", noon))
+	require.NoError(t, l.Close())
+	require.Equal(t, 2, open(t, file).Book("edge-1").Count(), "what was kept in memory meanwhile is there")
+}
+
+// A damaged file is put aside, however it is damaged.
+func TestDamagedFiles(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, file string){
+		"nonsense": func(t *testing.T, file string) {
+			require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("no database ", 1000)), 0o600))
+		},
+		"short": func(t *testing.T, file string) { require.NoError(t, os.Truncate(file, 5000)) },
+		"zeros within": func(t *testing.T, file string) {
+			f, err := os.OpenFile(file, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt(make([]byte, 6*4096), 2*4096)
+			require.NoError(t, err)
+			require.NoError(t, f.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "letters.db")
+			l := open(t, file)
+			put(t, l.Book("edge-1"), letter("a", "no", noon))
+			require.NoError(t, l.Close())
+			damage(t, file)
+			l, err := ledger.Open(file)
+			require.ErrorContains(t, err, "was damaged: it is "+file+".damaged-")
+			put(t, l.Book("edge-1"), letter("b", "no", noon))
+			require.NoError(t, l.Close())
+			require.Equal(t, 1, open(t, file).Book("edge-1").Count())
+		})
+	}
+}
+
+// What happens to a file that is open harms nobody, and what was known is written again.
+func TestFilesThatAreTakenAway(t *testing.T) {
+	for name, take := range map[string]func(file string) error{
+		"removed":         os.Remove,
+		"with its folder": func(file string) error { return os.RemoveAll(filepath.Dir(file)) },
+		"shortened":       func(file string) error { return os.Truncate(file, 5000) },
+		"emptied":         func(file string) error { return os.Truncate(file, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "state", "letters.db")
+			l := open(t, file)
+			_, err := l.Claim("hub-1")
+			require.NoError(t, err)
+			put(t, l.Book("edge-1"), letter("a", "no", noon))
+			put(t, l.Book("edge-2"), letter("a", "no", noon))
+			require.NoError(t, take(file))
+			put(t, l.Book("edge-1"), letter("b", "no", noon))
+			require.NoError(t, l.Close())
+			l = open(t, file)
+			require.Equal(t, 2, l.Book("edge-1").Count())
+			require.Equal(t, 1, l.Book("edge-2").Count())
+			before, err := l.Claim("hub-1")
+			require.NoError(t, err)
+			require.Equal(t, "hub-1", before)
+			require.NoError(t, l.Close())
+		})
+	}
 }
 
 func put(t *testing.T, b *ledger.Book, l ledger.Letter) {

@@ -90,7 +90,9 @@ func TestScenario23_StreamsDeletedByAnOperator(t *testing.T) {
 					rounds++
 					text := fmt.Sprint("round ", rounds)
 					for k := range keys {
-						require.NoError(t, l.Send(t.Context(), value(fmt.Sprintf("key-%d", k), text)))
+						for m := value(fmt.Sprintf("key-%d", k), text); l.Send(t.Context(), m) != nil; { // as a session does
+							require.NoError(t, sleep(t.Context(), 100*time.Millisecond))
+						}
 					}
 					return text
 				}
