@@ -59,7 +59,7 @@ func (w *watcher) look(s session.Status) (notices []notice) {
 	if len(held) > 0 && of != w.held {
 		notices = append(notices, notice{"deletions are held", []zap.Field{
 			zap.Int("copies", len(held)), zap.Stringer("first", held[0].Key),
-			zap.String("advice", "the control plane lacks so many Applications that it may have been lost or restored: make them there again, or delete them here"),
+			zap.String("advice", "the control plane lacks so many Applications that it may have been lost or restored: make them there again, or approve it there (argocd-agentctl agent approve-deletions)"),
 		}})
 	}
 	w.held = of

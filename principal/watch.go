@@ -42,7 +42,7 @@ func (p *Principal) tellOfHeld(told map[string]resource.Digest) {
 		if told[a.Name] != now[a.Name] {
 			p.cfg.Log.Warn("an agent holds deletions", zap.String("agent", a.Name), zap.Int("copies", len(held)),
 				zap.Stringer("first", held[0].Key),
-				zap.String("advice", "the agent has so many Applications which are not here that they may have been lost here: make them again, or delete them there"))
+				zap.String("advice", "the agent has so many Applications which are not here that they may have been lost here: make them again, or approve it: argocd-agentctl agent approve-deletions"))
 		}
 	}
 	clear(told)

@@ -58,7 +58,11 @@ func approve(c *cli.Context) error {
 	if err != nil {
 		return asked(c, err)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "approved %d deletions of agent %s\n", len(done.Held), a.Name)
+	when := ""
+	if !a.Connected {
+		when = "; it is away, and carries them out once it is back"
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "approved %d deletions of agent %s%s\n", len(done.Held), a.Name, when)
 	return err
 }
 

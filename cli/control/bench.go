@@ -103,15 +103,15 @@ func benchChurn(c *cli.Context) error {
 		return err
 	}
 	duration := c.Duration("duration")
-	if duration < 8*time.Second {
-		return &shell.UsageError{Where: "--duration", What: fmt.Sprintf("%v is too short to see anything", duration), Advice: "write at least 8s"}
+	if duration < 2*time.Minute {
+		return &shell.UsageError{Where: "--duration", What: fmt.Sprintf("%v is too short: processes take longer to warm up", duration), Advice: "write at least 2m"}
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("bench: find this program: %w", err)
 	}
 	result, err := bench.Churn{
-		Rate: c.Int("rate"), Duration: duration, Apps: c.Int("apps"), Seed: c.Uint64("seed"), Every: min(10*time.Second, duration/8),
+		Rate: c.Int("rate"), Duration: duration, Apps: c.Int("apps"), Seed: c.Uint64("seed"), Every: min(10*time.Second, duration/16),
 		Agent: []string{self, "bench", "agent"}, Log: zap.NewNop(),
 	}.Run(c.Context)
 	if err != nil {

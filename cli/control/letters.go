@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,8 +28,9 @@ func deadletterCommand() *cli.Command {
 				Flags:  principalFlags(agentFlag(), sideFlag, outputFlag("table", "json", "yaml")),
 				Before: shell.NoArguments,
 				Action: listLetters,
-				Description: "A dead letter says what one side could not take in or hand over, and why. It goes by itself\n" +
-					"once that has succeeded.\n\n" +
+				Description: "A dead letter says what one side could not take in or hand over, and why. Mend the cause and\n" +
+					"retry it; it goes once that has succeeded. Those of an agent that is away cannot be read: that is\n" +
+					"said and, if it is the one that --agent names, ends with 1.\n\n" +
 					"   argocd-agentctl deadletter list --agent edge-1" + askHelp,
 			},
 			{
@@ -96,7 +98,17 @@ func listLetters(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return show(c.App.Writer, all)
+	return errors.Join(show(c.App.Writer, all), partial(c, all))
+}
+
+// partial returns an error if the letters of the one agent that was asked for could not all
+// be read. In a fleet there is always one that is away.
+func partial(c *cli.Context, all admin.Letters) error {
+	name := c.String("agent")
+	if c.String("side") == admin.HubSide || all.Unread[name] == "" {
+		return nil
+	}
+	return fmt.Errorf("control: agent %s's own side could not be asked", name)
 }
 
 func letterTable(w io.Writer, v any) error {
@@ -116,7 +128,7 @@ func letterOf(c *cli.Context, p *admin.Client, id string) (admin.Letter, error) 
 	those := slices.DeleteFunc(all.Letters, func(l admin.Letter) bool { return l.ID != id })
 	switch len(those) {
 	case 0:
-		return admin.Letter{}, fmt.Errorf("control: there is no dead letter %q; see argocd-agentctl deadletter list", id)
+		return admin.Letter{}, errors.Join(partial(c, all), fmt.Errorf("control: there is no dead letter %q; see argocd-agentctl deadletter list", id))
 	case 1:
 		return those[0], nil
 	}
@@ -156,11 +168,11 @@ func showLetter(c *cli.Context) error {
 // all.
 func changeLetters(did string, change func(*admin.Client, context.Context, admin.Letter) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		those, p, err := chosen(c)
+		those, p, failed, err := chosen(c)
 		if err != nil {
 			return err
 		}
-		done, failed := 0, error(nil)
+		done := 0
 		for _, l := range those {
 			if err := change(p, c.Context, l); err != nil {
 				failed = fmt.Errorf("control: %s of agent %s: %w", l.ID, l.Agent, asked(c, err))
@@ -175,26 +187,25 @@ func changeLetters(did string, change func(*admin.Client, context.Context, admin
 	}
 }
 
-// chosen returns the letters that a command is about.
-func chosen(c *cli.Context) ([]admin.Letter, *admin.Client, error) {
+// chosen returns the letters that a command is about, and an error if some of them could not
+// be read.
+func chosen(c *cli.Context) (those []admin.Letter, p *admin.Client, missing, err error) {
 	id := ""
 	if c.Args().Present() || !c.Bool("all") {
-		var err error
 		if id, err = shell.Argument(c, "the dead letter's id, or --all,"); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if c.Bool("all") {
-			return nil, nil, &shell.UsageError{Where: commandName(c), What: "an id and --all are given", Advice: "give one of them"}
+			return nil, nil, nil, &shell.UsageError{Where: commandName(c), What: "an id and --all are given", Advice: "give one of them"}
 		}
 	}
-	p, err := principalOf(c)
-	if err != nil {
-		return nil, nil, err
+	if p, err = principalOf(c); err != nil {
+		return nil, nil, nil, err
 	}
 	if id == "" {
 		all, err := lettersOf(c, p)
-		return all.Letters, p, err
+		return all.Letters, p, partial(c, all), err
 	}
 	l, err := letterOf(c, p, id)
-	return []admin.Letter{l}, p, err
+	return []admin.Letter{l}, p, nil, err
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -20,7 +21,8 @@ func statusCommand() *cli.Command {
 		Description: "Shows every registered agent: whether it is connected and since when (if it is not, since\n" +
 			"when it is away), whether each side has all that the other has said (in step), how many objects\n" +
 			"the control plane says something of and how many of the agent's it knows, and what waits for\n" +
-			"somebody on either side: objects whose writes fail, deletions that are held, dead letters.\n\n" +
+			"somebody on either side: objects whose writes fail, deletions that are held, dead letters.\n" +
+			"A question mark is what an agent that is away does not say.\n\n" +
 			"   argocd-agentctl status\n" +
 			"   argocd-agentctl status -o json" + askHelp,
 	}
@@ -54,11 +56,13 @@ func fleet(w io.Writer, all admin.Agents, wide bool) error {
 	}
 	t, now := newTable(w, append(heads, "ERROR")...), time.Now()
 	for _, a := range all.Agents {
-		inStep, retrying, letters := a.Hub.InStep, a.Hub.Retrying, a.Hub.DeadLetters
+		// What the spoke does not say is not known, which is another thing than none.
+		inStep, retrying, letters := "?", fmt.Sprint(a.Hub.Retrying, "+?"), fmt.Sprint(a.Hub.DeadLetters, "+?")
 		if a.Spoke != nil && a.Spoke.Error == "" {
-			inStep, retrying, letters = inStep && a.Spoke.InStep, retrying+a.Spoke.Retrying, letters+a.Spoke.DeadLetters
+			inStep = yes(a.Hub.InStep && a.Spoke.InStep)
+			retrying, letters = fmt.Sprint(a.Hub.Retrying+a.Spoke.Retrying), fmt.Sprint(a.Hub.DeadLetters+a.Spoke.DeadLetters)
 		}
-		cells := []any{a.Name, a.Mode, a.State, yes(a.Connected), ago(now, a.Since), yes(inStep), a.Hub.Rows, a.Hub.Copied, retrying, len(a.Held), letters}
+		cells := []any{a.Name, a.Mode, a.State, yes(a.Connected), ago(now, a.Since), inStep, a.Hub.Rows, a.Hub.Copied, retrying, len(a.Held), letters}
 		if wide {
 			cells = append(cells, a.Version, a.Process)
 		}

@@ -55,6 +55,9 @@ func verify(c *cli.Context) error {
 		for _, a := range all.Agents {
 			names = append(names, a.Name)
 		}
+		if len(names) == 0 {
+			return errors.New("control: nothing was compared: the principal knows of no agent; see argocd-agentctl agent list")
+		}
 	}
 	verdicts := make([]admin.Verdict, len(names))
 	g, ctx := errgroup.WithContext(c.Context)

@@ -17,14 +17,18 @@ import (
 // ErrSilent says that nothing answers where the principal should.
 var ErrSilent = errors.New("nothing answers there")
 
+// errLate is the cause of requests that are given up: whoever has taken them says nothing.
+var errLate = fmt.Errorf("%w in time", ErrSilent)
+
 // maxAnswer is the size of the largest answer, in bytes.
 const maxAnswer = 256 << 20
 
 // A Client asks a principal. Its methods return errors that are Failed, ErrSilent, or of
 // the request's context.
 type Client struct {
-	base string
-	http *http.Client
+	base  string
+	http  *http.Client
+	limit time.Duration // of a request that says none itself
 }
 
 // Failed is what a principal answers that does not do what it was asked.
@@ -39,7 +43,7 @@ func (f *Failed) Error() string { return f.Text }
 // NewClient returns a Client of the principal at http://host:port or unix:///path.
 func NewClient(address string) (*Client, error) {
 	t := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
-	c := &Client{base: strings.TrimSuffix(address, "/"), http: &http.Client{Transport: t}}
+	c := &Client{base: strings.TrimSuffix(address, "/"), http: &http.Client{Transport: t}, limit: time.Minute}
 	if strings.HasPrefix(address, Unix) {
 		_, path, err := Address(address)
 		if err != nil {
@@ -77,6 +81,8 @@ func (c *Client) Approve(ctx context.Context, a Agent) (out Approved, err error)
 // Verify compares both sides of the link to an agent, and tells of differences that are
 // there for longer than settle.
 func (c *Client) Verify(ctx context.Context, agent string, settle time.Duration) (out Verdict, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, settle+5*time.Minute, errLate)
+	defer cancel()
 	return out, c.get(ctx, "/v1/agents/"+url.PathEscape(agent)+"/verify?"+url.Values{"settle": {settle.String()}}.Encode(), &out)
 }
 
@@ -117,6 +123,11 @@ func (c *Client) post(ctx context.Context, path string, from, to any) error {
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, to any) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.limit, errLate)
+		defer cancel()
+	}
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return fmt.Errorf("admin: ask the principal: %w", err)
@@ -128,6 +139,8 @@ func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, t
 	if err != nil {
 		if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 			err = fmt.Errorf("%w: %w", ErrSilent, dial.Err)
+		} else if context.Cause(ctx) == errLate {
+			err = errLate
 		} else if errors.Is(err, io.EOF) {
 			err = ErrSilent // it is forwarded to where nobody is
 		}
