@@ -92,7 +92,7 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
-	return p.run(c.Context, run, cluster.run, metrics.Server{Address: p.metrics, Source: agentMetrics(name, run, book, end)}.Run)
+	return p.run(c.Context, run, cluster.run, page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end))}.Run)
 }
 
 func agentRules(c *cli.Context) (r resource.Rules, err error) {

@@ -112,7 +112,7 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
-	served := metrics.Server{Address: h.program.metrics, Source: hubMetrics(run, letters, h.hub)}
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub))}
 	return h.program.run(c.Context, run, h.cluster.run, h.desk.Run, served.Run)
 }
 

@@ -61,7 +61,7 @@ type part interface {
 func (p program) run(ctx context.Context, main part, others ...func(context.Context) error) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return main.Run(inner) })
-	g.Go(func() error { return health{p.health, main.Ready}.Run(inner) })
+	g.Go(func() error { return page{"healthz-port", p.health, health(main.Ready)}.Run(inner) })
 	for _, other := range others {
 		if other != nil {
 			g.Go(func() error { return other(inner) })

@@ -1,13 +1,11 @@
 package metrics_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -39,44 +37,20 @@ func busy(agent string) metrics.Link {
 	}}
 }
 
-// scrape returns what a server says, without what is said of every Go program.
+// scrape returns what is served, without what is said of every Go program.
 func scrape(t *testing.T, s metrics.Source) []string {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	address := free(t)
-	go func() { ended <- metrics.Server{Address: address, Source: s}.Run(ctx) }()
-	defer func() {
-		stop()
-		require.ErrorIs(t, <-ended, context.Canceled)
-		http.DefaultClient.CloseIdleConnections()
-	}()
-	var answer *http.Response
-	var err error
-	for range 100 {
-		if answer, err = http.Get("http://" + address + "/metrics"); err == nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	metrics.Handler(s).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), "go_goroutines")
 	var out []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(w.Body.String()) {
 		if strings.HasPrefix(line, "argocd_agent_") {
 			out = append(out, strings.TrimSpace(line))
 		}
 	}
 	return out
-}
-
-func free(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func TestWhatIsTold(t *testing.T) {
@@ -109,17 +83,6 @@ func TestWhatIsTold(t *testing.T) {
 	for _, line := range scrape(t, source) {
 		require.NotContains(t, line, "edge-1", "the series of an agent end with it")
 	}
-}
-
-func TestATakenPort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	err = metrics.Server{Address: l.Addr().String()}.Run(t.Context())
-	require.ErrorContains(t, err, "choose another --metrics-port")
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	require.ErrorIs(t, metrics.Server{}.Run(ctx), context.Canceled)
 }
 
 // TestTheTableIsWritten keeps METRICS.md equal to what there is.
