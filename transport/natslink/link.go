@@ -150,13 +150,15 @@ func (l *link) Send(ctx context.Context, m transport.Message) error {
 	return nil
 }
 
-// append stores m. A log that is found to be gone is made anew first.
+// append stores m. A log that is found to be gone is made anew first, here or by whoever
+// has noticed it at the same time.
 func (l *link) append(ctx context.Context, m *nats.Msg) error {
+	before := l.log.end().Epoch
 	err := l.publish(ctx, m)
 	if !errors.Is(err, jetstream.ErrNoStreamResponse) && !errors.Is(err, nats.ErrNoResponders) {
 		return err
 	}
-	if lost := l.checkLog(ctx); lost {
+	if lost := l.checkLog(ctx); lost || l.log.end().Epoch != before {
 		return l.publish(ctx, m)
 	}
 	return err

@@ -90,9 +90,7 @@ func TestScenario23_StreamsDeletedByAnOperator(t *testing.T) {
 					rounds++
 					text := fmt.Sprint("round ", rounds)
 					for k := range keys {
-						for m := value(fmt.Sprintf("key-%d", k), text); l.Send(t.Context(), m) != nil; { // as a session does
-							require.NoError(t, sleep(t.Context(), 100*time.Millisecond))
-						}
+						require.NoError(t, l.Send(t.Context(), value(fmt.Sprintf("key-%d", k), text)))
 					}
 					return text
 				}
