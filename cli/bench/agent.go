@@ -14,6 +14,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
@@ -94,7 +95,7 @@ func (o order) dialer() (*tap, error) {
 }
 
 func (o order) leaf() (transport.Dialer, error) {
-	tls, err := files(o.Dir, agentName).Client(time.Now())
+	tls, err := throwaway.Files(o.Dir, agentName).Client(time.Now())
 	if err != nil {
 		return nil, err
 	}

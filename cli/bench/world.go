@@ -15,6 +15,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
@@ -60,11 +61,10 @@ func start(ctx context.Context, dir string, c setting) (*world, error) {
 }
 
 func (w *world) startBoth(dir string, c setting) error {
-	certificates, err := issue(dir)
-	if err != nil {
+	if err := throwaway.Issue(dir, agentName); err != nil {
 		return err
 	}
-	address, err := w.startPrincipal(dir, certificates, c.log)
+	address, err := w.startPrincipal(dir, c.log)
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (w *world) startBoth(dir string, c setting) error {
 }
 
 // startPrincipal returns the address that the principal listens on.
-func (w *world) startPrincipal(dir string, f identity.Files, log *zap.Logger) (string, error) {
-	tls, err := f.Server(time.Now())
+func (w *world) startPrincipal(dir string, log *zap.Logger) (string, error) {
+	tls, err := throwaway.Files(dir, throwaway.Principal).Server(time.Now())
 	if err != nil {
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
@@ -61,11 +62,14 @@ func newWorld(ctx context.Context, dir string, c Config) (*world, error) {
 		roster = append(roster, backend.Agent{Name: fmt.Sprintf("edge-%d", i+1), Mode: resource.Managed})
 	}
 	roster = append(roster, backend.Agent{Name: "plant", Mode: resource.Autonomous})
-	certificates, err := issue(filepath.Join(dir, "pki"), roster)
-	if err != nil {
-		return nil, err
+	var names []string
+	for _, a := range roster {
+		names = append(names, a.Name)
 	}
-	address, err := w.startPrincipal(certificates, roster)
+	if err := throwaway.Issue(w.pki(), names...); err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	address, err := w.startPrincipal(roster)
 	for i, a := range roster {
 		if err == nil {
 			lie := None
@@ -82,6 +86,9 @@ func newWorld(ctx context.Context, dir string, c Config) (*world, error) {
 	return w, nil
 }
 
+// pki is where the certificates are.
+func (w *world) pki() string { return filepath.Join(w.dir, "pki") }
+
 // startSpoke starts a cluster, the line to it, and its agent.
 func (w *world) startSpoke(a backend.Agent, principal string, l Lie) error {
 	cluster := memstore.New(memstore.Config{Name: a.Name})
@@ -97,8 +104,8 @@ func (w *world) startSpoke(a backend.Agent, principal string, l Lie) error {
 }
 
 // startPrincipal returns the address that the principal listens on.
-func (w *world) startPrincipal(f identity.Files, r roster) (string, error) {
-	tls, err := f.Server(time.Now())
+func (w *world) startPrincipal(r roster) (string, error) {
+	tls, err := throwaway.Files(w.pki(), throwaway.Principal).Server(time.Now())
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +129,7 @@ func (w *world) startPrincipal(f identity.Files, r roster) (string, error) {
 // startAgent starts an agent's program, on the disk that the one before has left. It waits
 // until its messages are there, and not for the principal.
 func (w *world) startAgent(s *spoke) error {
-	tls, err := files(filepath.Join(w.dir, "pki"), s.Name).Client(time.Now())
+	tls, err := throwaway.Files(w.pki(), s.Name).Client(time.Now())
 	if err != nil {
 		return err
 	}
