@@ -3,6 +3,7 @@ package principal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -88,6 +89,20 @@ func common(dir, name string) natslink.Common {
 	return natslink.Common{StoreDir: filepath.Join(dir, "store-"+name), Heartbeat: time.Second, Logger: zap.NewNop(), Presence: presence()}
 }
 
+// until returns when a store shows an object as it should be.
+func until(t *testing.T, s *memstore.Store, k resource.Key, right func(resource.Object) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	shown := errors.New("shown")
+	require.ErrorIs(t, s.Watch(ctx, backend.Scope{Namespace: k.Namespace}, func(e backend.Event) error {
+		if e.Put != nil && e.Put.Key == k && right(*e.Put) {
+			return shown
+		}
+		return nil
+	}), shown)
+}
+
 // visit connects a new agent, whose certificate is in dir, waits until its one Application is
 // there, reports its health, waits until the hub knows of it, and leaves.
 func visit(t *testing.T, dir, connect, name string) {
@@ -107,10 +122,7 @@ func visit(t *testing.T, dir, connect, name string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.Run(ctx) }) // until it is told to end
-	require.Eventually(t, func() bool {
-		_, ok := store.Get(app("", "web"))
-		return ok
-	}, time.Minute, 10*time.Millisecond)
+	until(t, store, app("", "web"), func(resource.Object) bool { return true })
 	edit(store, app("", "web"), resource.Status, `{"health":{"status":"Healthy"}}`)
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(at(name + ".seen"))
@@ -169,10 +181,7 @@ func (f *fleet) batch(first, n int) {
 		ended <- err
 	}()
 	for _, name := range names {
-		require.Eventually(f.t, func() bool {
-			o, ok := f.store.Get(app(name, "web"))
-			return ok && o.Parts[resource.Status] != ""
-		}, 2*time.Minute, 10*time.Millisecond)
+		until(f.t, f.store, app(name, "web"), func(o resource.Object) bool { return o.Parts[resource.Status] != "" })
 		require.NoError(f.t, os.WriteFile(filepath.Join(f.dir, name+".seen"), nil, 0o600))
 	}
 	require.NoErrorf(f.t, <-ended, "%s", out)
