@@ -57,7 +57,7 @@ func (e *Engine) announce(now time.Time) (out []Action) {
 
 // notice gives an object what a principal has to tell of it.
 func (e *Engine) notice(o *resource.Object, en *entry) {
-	if e.cfg.Side != resource.Principal {
+	if e.cfg.Side != resource.Principal || !o.Key.Kind.Has(resource.Pending) {
 		return
 	}
 	o.Parts[resource.Pending], o.Parts[resource.Held] = e.pending(*o), ""
@@ -71,7 +71,7 @@ func (e *Engine) pending(o resource.Object) string {
 	switch {
 	case !e.alone:
 		return ""
-	case o.Deleting && e.owns(o.Key, resource.Spec) && e.cfg.Rules.Confirmed():
+	case o.Deleting && e.owns(o.Key, resource.Spec) && e.cfg.Rules.Confirmed(o.Key.Kind):
 		return "the agent is away: the deletion waits until it is back and has carried it out"
 	case o.Parts[resource.Operation] != "":
 		return "the agent is away: the operation waits until it is back"

@@ -12,6 +12,7 @@ func (e *Engine) decide(now time.Time, k resource.Key, en *entry) []Action {
 		return nil
 	}
 	e.note(k, en)
+	e.follow(k, en)
 	if e.row(k, en).Digest() != en.unfit.row {
 		en.unfit = unfit{}
 	}
@@ -45,6 +46,10 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 	if !same {
 		en.tries = 0
 	}
+	if e.waits(k, en, goal) {
+		return nil
+	}
+	e.lay(k, en, goal)
 	e.tally.note(en.local, goal)
 	en.tried, en.triedOf, en.busy, en.fault = a, digest(en.told), true, ""
 	return []Action{a}
@@ -93,7 +98,7 @@ func (e *Engine) copied(now time.Time, o resource.Object, en *entry) *resource.O
 		}
 	case t.Phase == Going:
 		return going(o, t)
-	case o.Origin.UID != t.UID && en.dead.has(o.Origin.UID) && e.cfg.Rules.Recreates(t.Parts[resource.Meta]):
+	case o.Origin.UID != t.UID && en.dead.has(o.Origin.UID) && e.cfg.Rules.Recreates(o.Key.Kind, t.Parts[resource.Meta]):
 		return lose(o)
 	}
 	return e.mirrored(now, o, en)
@@ -165,7 +170,7 @@ func (e *Engine) original(now time.Time, en *entry) *resource.Object {
 		t = &Record{} // none, or of an object that had this name before
 	}
 	if t.Phase == Gone {
-		if o.Deleting {
+		if o.Deleting && e.cfg.Rules.Confirmed(o.Key.Kind) {
 			return released(o)
 		}
 		return &o

@@ -45,6 +45,7 @@ type Engine struct {
 	repair
 	breaker
 	company
+	order
 
 	tally
 
@@ -63,6 +64,7 @@ func New(c Config) *Engine {
 		failed:  map[resource.Key]bool{},
 		spent:   map[resource.Key]bool{},
 		breaker: breaker{missing: map[resource.Key]bool{}},
+		order:   newOrder(),
 	}
 }
 
@@ -167,8 +169,11 @@ func (e *Engine) opened(now time.Time, ev Opened) []Action {
 			e.entry(k)
 		}
 	}
+	for k, en := range e.entries {
+		e.follow(k, en)
+	}
 	var out []Action
-	for _, k := range sorted(e.entries) {
+	for _, k := range ranked(e.entries) {
 		en := e.entries[k]
 		en.sent, en.lost = "", false
 		if h, ok := ev.Holds[k]; ok {
@@ -200,6 +205,7 @@ func (e *Engine) tick(now time.Time) []Action {
 		}
 		out = append(out, e.decide(now, k, en)...)
 	}
+	out = append(out, e.resume(now, true)...)
 	out = append(out, e.miss(now)...)
 	out = append(out, e.trip(now)...)
 	out = append(out, e.declare()...)
@@ -211,6 +217,7 @@ func (e *Engine) tick(now time.Time) []Action {
 func (e *Engine) wrote(now time.Time, ev Wrote) []Action {
 	en := e.entry(ev.Key)
 	en.busy = false
+	e.settled(ev.Key, en)
 	switch {
 	case ev.Outcome == Failed:
 		en.failure = ev.Text
@@ -222,7 +229,7 @@ func (e *Engine) wrote(now time.Time, ev Wrote) []Action {
 			e.again(now, ev.Key, en)
 		}
 	}
-	return e.decide(now, ev.Key, en)
+	return append(e.decide(now, ev.Key, en), e.resume(now, false)...)
 }
 
 // again has what failed tried again, later and later: after 1 s, 2 s, 4 s, to 5 min.

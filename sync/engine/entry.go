@@ -35,6 +35,7 @@ type entry struct {
 	stored  [resource.NumParts]exchange
 	stamp   stamp
 	absence absence
+	laid    bool // the write that is under way is counted, see order
 	held    bool // it is among the Held of our Fuse
 }
 

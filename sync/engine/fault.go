@@ -97,10 +97,15 @@ func (en *entry) faulty() string {
 	return ""
 }
 
-// puzzle takes in that the peer's row cannot be read. What was read before stays in force.
+// puzzle takes in that the peer's row cannot be read. What was read before stays in force,
+// and if it is the same row there is nothing to be read.
 func (e *Engine) puzzle(en *entry, k resource.Key, u Unreadable) {
 	before := en.row()
-	en.opaque = opaque{u, u.Row == en.opaque.Row}
+	if u.Row == digest(en.told) {
+		en.opaque = opaque{}
+	} else {
+		en.opaque = opaque{u, u.Row == en.opaque.Row}
+	}
 	e.copy.set(k, before, en.row())
 	e.stirred = e.stirred || before != en.row()
 }

@@ -66,6 +66,9 @@ func (n *node) step(ev engine.Event) {
 			continue
 		}
 		k := target(a)
+		if _, ok := a.(engine.Remove); ok {
+			n.w.checkOrder(n, k)
+		}
 		for _, j := range n.work {
 			if !j.past && target(j.act) == k {
 				n.w.fail("two writes of %v at once", k)
@@ -100,6 +103,7 @@ func (n *node) send(m engine.Message) {
 		n.data++
 	}
 	if r, ok := m.Body.(engine.Record); ok && strings.Contains(r.Parts[resource.Spec], "huge") {
+		n.w.hidden[r.UID] = true // the peer will be told that it is excluded
 		n.done = append(n.done, engine.Unsent{Key: m.Key, Digest: m.Body.Digest(), Never: true, Text: "too large"})
 		return
 	}
@@ -156,6 +160,14 @@ func (n *node) drop(k resource.Key, seen bool) {
 	delete(n.store, k)
 	delete(n.slow, k)
 	n.see(engine.Vanished{Key: k, UID: o.UID, Seen: seen})
+}
+
+// unseen reports whether something of k is on its way to the engine.
+func (n *node) unseen(k resource.Key) bool {
+	return slices.ContainsFunc(n.watch, func(w watched) bool {
+		c, ok := w.event.(engine.Changed)
+		return ok && c.Object.Key == k
+	})
 }
 
 func (n *node) see(ev engine.Event) {

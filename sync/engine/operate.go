@@ -10,7 +10,7 @@ import (
 // part like others, but nobody's copy: the principal keeps it set, under an id, until the
 // agent's row shows that the operation of this id has ended; the agent takes an id once.
 func (e *Engine) operate(now time.Time, o *resource.Object, t *Record, en *entry) {
-	if o.Key.Kind != resource.Application {
+	if !o.Key.Kind.Has(resource.Operation) {
 		return
 	}
 	if e.owns(o.Key, resource.Operation) {

@@ -8,7 +8,15 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-func (w *world) key() resource.Key { return app(w.r.IntN(w.names)) }
+// key returns one of the Applications, or the project.
+func (w *world) key() resource.Key {
+	if i := w.r.IntN(w.names + 1); i < w.names {
+		return app(i)
+	}
+	return project
+}
+
+var project = resource.Key{Kind: resource.Project, Name: "project"}
 
 func app(i int) resource.Key {
 	return resource.Key{Kind: resource.Application, Name: fmt.Sprint(i)}
@@ -83,7 +91,7 @@ func (w *world) user(n *node) {
 	case c < 9:
 		w.label(&o)
 		n.put(o)
-	case c == 9 && !o.Deleting:
+	case c == 9 && !o.Deleting && k.Kind == resource.Application:
 		objectEdit{&o}.finalizer(len(meta(o).Finalizers) == 0)
 		n.put(o)
 	default:
@@ -101,12 +109,12 @@ func (w *world) create(n *node, k resource.Key) {
 	w.born[o.UID] = true
 	w.line[k] = append(w.line[k], o.UID)
 	o.Parts[resource.Spec] = w.spec()
-	objectEdit{&o}.finalizer(w.r.IntN(2) == 0)
+	objectEdit{&o}.finalizer(k.Kind == resource.Application && w.r.IntN(2) == 0)
 	w.label(&o)
 	if n.side == resource.Agent && w.r.IntN(3) == 0 {
 		n.slow[k] = true
 	}
-	if n.side == resource.Principal && w.r.IntN(3) == 0 {
+	if n.side == resource.Principal && k.Kind == resource.Application && w.r.IntN(3) == 0 {
 		w.operate(&o)
 	}
 	n.put(o)
@@ -118,6 +126,7 @@ func (w *world) remove(n *node, k resource.Key, all bool) {
 	if !there || o.Deleting {
 		return
 	}
+	all = all && k.Kind == resource.Application
 	w.deleted[o.UID], w.cascaded[o.UID] = true, all
 	objectEdit{&o}.finalizer(all)
 	n.put(o)
@@ -213,7 +222,7 @@ func (w *world) argo(k resource.Key) bool {
 		o.Parts[resource.Operation] = ""
 		o.Parts[resource.OpState] = fmt.Sprintf(`{"operation":%s,"phase":"Succeeded"}`, op)
 		o.Parts[resource.Status] = o.UID + " did " + op
-	case w.faulty:
+	case w.faulty && k.Kind == resource.Application:
 		o.Parts[resource.Status] = fmt.Sprint(o.UID, " ", w.r.IntN(4))
 		w.deployed[o.UID] = true
 	default:
@@ -295,7 +304,7 @@ func (w *world) disturb() {
 func (w *world) request() {
 	hub := w.node[0]
 	o, ok := hub.store[w.key()]
-	if !ok || o.Deleting || o.Excluded || w.original(hub, o) == "" {
+	if !ok || o.Deleting || o.Excluded || w.original(hub, o) == "" || o.Key.Kind != resource.Application {
 		return
 	}
 	switch op := o.Parts[resource.Operation]; {
@@ -314,7 +323,7 @@ func (w *world) request() {
 func (w *world) localRequest() {
 	spoke := w.node[1]
 	o, ok := spoke.store[w.key()]
-	if !ok || o.Deleting || o.Parts[resource.Operation] != "" {
+	if !ok || o.Deleting || o.Parts[resource.Operation] != "" || o.Key.Kind != resource.Application {
 		return
 	}
 	op := fmt.Sprintf(`{"id":"local%d"}`, len(w.ops))

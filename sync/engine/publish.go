@@ -71,7 +71,7 @@ func (e *Engine) ownRow(en *entry) Body {
 	case o.Excluded:
 		r.Phase = Excluded
 		return r
-	case o.Deleting && e.cfg.Rules.Confirmed():
+	case o.Deleting && e.cfg.Rules.Confirmed(o.Key.Kind):
 		r.Phase = Going
 	}
 	r.Parts = e.say(*o)

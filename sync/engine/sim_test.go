@@ -119,7 +119,7 @@ func (w *world) agree() error {
 			return fmt.Errorf("%v is still going; copy %v", o, c)
 		case copied && c.Origin.UID == "" && (other == hub || !w.rules.Adopt), o.Parts[resource.Spec] == `"bad"`:
 			apart[k] = true
-			if w.rules.Mode == resource.Managed && o.Parts[resource.Fault] == "" && o.Parts[resource.Spec] != c.Parts[resource.Spec] {
+			if w.rules.Mode == resource.Managed && k.Kind == resource.Application && o.Parts[resource.Fault] == "" && o.Parts[resource.Spec] != c.Parts[resource.Spec] {
 				return fmt.Errorf("%v does not say why its copy is %v", o, c)
 			}
 			continue

@@ -161,6 +161,19 @@ func (w *world) checkSend(n *node, m engine.Message) {
 	}
 }
 
+// checkOrder judges a Remove the moment that it is wanted: no project goes from under an
+// Application that is known to be going.
+func (w *world) checkOrder(n *node, k resource.Key) {
+	if k.Kind != resource.Project || n.side != resource.Agent {
+		return
+	}
+	for _, o := range n.store {
+		if o.Key.Kind == resource.Application && o.Deleting && o.Origin.UID != "" && !w.hidden[o.UID] && !w.hidden[o.Origin.UID] && !n.unseen(o.Key) {
+			w.fail("%v: %v goes from under %v", n.side, k, o)
+		}
+	}
+}
+
 func (w *world) checkRemove(n *node, cur resource.Object) {
 	switch {
 	case w.owner(n, cur.Key):

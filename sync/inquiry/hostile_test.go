@@ -57,7 +57,7 @@ func TestAHostileAgentIsAnError(t *testing.T) {
 		"a number":         {lines(func(w io.Writer) { fmt.Fprintln(w, 7) }), "cannot unmarshal"},
 		"no object":        {lines(func(w io.Writer) { fmt.Fprintln(w, "null") }), "kind"},
 		"no name":          {lines(func(w io.Writer) { fmt.Fprintf(w, object, "", "") }), "without name"},
-		"another kind":     {lines(func(w io.Writer) { fmt.Fprintln(w, `{"kind":"Secret","name":"a","uid":"1"}`) }), `kind "Secret" is none`},
+		"another kind":     {lines(func(w io.Writer) { fmt.Fprintln(w, `{"kind":"Pod","name":"a","uid":"1"}`) }), `kind "Pod" is none`},
 		"parts of no text": {lines(func(w io.Writer) { fmt.Fprintln(w, `{"kind":"Application","name":"a","uid":"1","parts":{"spec":{}}}`) }), "cannot unmarshal"},
 		"a long name":      {lines(func(w io.Writer) { fmt.Fprintf(w, object, strings.Repeat("a", 1000), "") }), "a name that is none"},
 		"twice the same": {lines(func(w io.Writer) {

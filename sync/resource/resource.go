@@ -32,8 +32,13 @@ func (s Side) Peer() Side { return 1 - s }
 // A Kind names a type of object, as Kubernetes spells it.
 type Kind string
 
-// Application is Argo CD's Application.
-const Application Kind = "Application"
+// The kinds that are synchronised.
+const (
+	Application Kind = "Application" // Argo CD's
+	Project     Kind = "AppProject"  // Argo CD's
+	Secret      Kind = "Secret"      // that of a repository, or of credentials for repositories
+	ConfigMap   Kind = "ConfigMap"   // that of Argo CD's GnuPG keys
+)
 
 // A Key names an object. On a link Namespace is empty where the two sides keep
 // the object in namespaces of their own (namespace mapping).

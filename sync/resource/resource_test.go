@@ -19,6 +19,9 @@ func TestOwners(t *testing.T) {
 	fmt.Fprintf(&b, "%-12s %-15s %-20s %s\n", "kind", "part", "managed", "autonomous")
 	for _, k := range resource.Kinds() {
 		for p := range resource.NumParts {
+			if !k.Has(p) {
+				continue
+			}
 			fmt.Fprintf(&b, "%-12s %-15s %-20s %s\n", k, p, owners(resource.Managed, k, p), owners(resource.Autonomous, k, p))
 		}
 	}
@@ -177,6 +180,6 @@ func TestPolicies(t *testing.T) {
 		{recreates: true}, {rules: resource.Rules{Mismatch: resource.Upsert}},
 		{note: "upsert"}, {rules: resource.Rules{Mismatch: resource.Upsert}, note: "recreate", recreates: true},
 	} {
-		require.Equal(t, c.recreates, c.rules.Recreates(note(resource.MismatchAnnotation, c.note)), c)
+		require.Equal(t, c.recreates, c.rules.Recreates(resource.Application, note(resource.MismatchAnnotation, c.note)), c)
 	}
 }

@@ -1,5 +1,7 @@
 package resource
 
+import "slices"
+
 // A Mode says on which side an agent's configuration is written.
 type Mode uint8
 
@@ -47,11 +49,17 @@ const (
 	MismatchAnnotation = "argocd.argoproj.io/source-uid-mismatch-policy" // "recreate" or "upsert"
 )
 
-// Kinds returns the kinds that are synchronised.
-func Kinds() []Kind { return []Kind{Application} }
+// Kinds returns the kinds that are synchronised, in the order in which they build on each
+// other: an object needs those before it, so what is made is made in this order, and what
+// goes, goes in the reverse.
+func Kinds() []Kind { return []Kind{ConfigMap, Secret, Project, Application} }
+
+// Rank returns the place of k among Kinds, -1 if it is none of them.
+func (k Kind) Rank() int { return slices.Index(Kinds(), k) }
 
 // owners is the table of who owns which part, by mode: the owner in managed mode,
-// the owner in autonomous mode. A missing row is a part that does not travel.
+// the owner in autonomous mode. A missing row is a part that does not travel, and that
+// objects of the kind do not have.
 var owners = map[Kind]map[Part][2]owner{
 	Application: {
 		Spec:      {hub, spoke},
@@ -61,6 +69,20 @@ var owners = map[Kind]map[Part][2]owner{
 		Operation: {hub, hub},
 		OpID:      {both, both},
 		Fault:     {spoke, nobody},
+		Pending:   {nobody, nobody},
+		Held:      {nobody, nobody},
+	},
+	Project: {
+		Spec: {hub, spoke},
+		Meta: {hub, spoke},
+	},
+	Secret: {
+		Spec: {hub, nobody},
+		Meta: {hub, nobody},
+	},
+	ConfigMap: {
+		Spec: {hub, nobody},
+		Meta: {hub, nobody},
 	},
 }
 
@@ -73,6 +95,12 @@ const (
 	spoke  owner = 1 << Agent
 	both         = hub | spoke // each side says its own, and neither is mirrored
 )
+
+// Has reports whether objects of kind k have part p.
+func (k Kind) Has(p Part) bool {
+	_, ok := owners[k][p]
+	return ok
+}
 
 // Owns reports whether side s is the one to say what part p of an object of kind k is.
 func (r Rules) Owns(s Side, k Kind, p Part) bool { return owners[k][p][r.Mode]&(1<<s) != 0 }
@@ -98,9 +126,13 @@ func (r Rules) Adopts(s Side, local Object) bool {
 	return r.Adopt
 }
 
-// Recreates reports whether a copy is to be deleted and created anew when its original
-// was; original is the Meta part of the new original.
-func (r Rules) Recreates(original string) bool {
+// Recreates reports whether a copy of kind k is to be deleted and created anew when its
+// original was; original is the Meta part of the new original. Only an Application is told
+// apart from its namesake by what it has deployed: others are changed in place.
+func (r Rules) Recreates(k Kind, original string) bool {
+	if k != Application {
+		return false
+	}
 	switch ParseMetadata(original).Annotations[MismatchAnnotation] {
 	case "recreate":
 		return true
@@ -110,10 +142,10 @@ func (r Rules) Recreates(original string) bool {
 	return r.Mismatch == Recreate
 }
 
-// Confirmed reports whether a deletion is made known while it is under way, and ends only
-// once the copy is known to be gone. Argo CD's own finalizer makes the original wait; an
-// agent never waits for its principal.
-func (r Rules) Confirmed() bool { return r.Mode == Managed }
+// Confirmed reports whether a deletion of kind k is made known while it is under way, and
+// ends only once the copy is known to be gone. Argo CD's own finalizer makes the original
+// wait, because of what the Application has deployed; an agent never waits for its principal.
+func (r Rules) Confirmed(k Kind) bool { return r.Mode == Managed && k == Application }
 
 // Inherits reports whether side s takes over, in place, a copy that somebody else's row
 // made: an agent does when its hub was replaced or restored; what one agent made on a hub
