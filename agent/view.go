@@ -13,7 +13,7 @@ import (
 func view(cluster backend.Store, namespace string, listed func()) backend.Store {
 	return fence{listed, backend.NewView(backend.ViewConfig{
 		Store: cluster,
-		Scope: backend.Scope{Namespace: namespace},
+		Scope: backend.In(namespace),
 		Out: func(o resource.Object) (resource.Object, bool) {
 			here := o.Key.Namespace == namespace
 			o.Key.Namespace = ""

@@ -6,6 +6,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -42,7 +43,15 @@ type Synced struct {
 
 // A Scope narrows a watch.
 type Scope struct {
-	Namespace string // "" is all
+	Namespaces []string // none is all
+}
+
+// In returns the Scope of these namespaces.
+func In(namespaces ...string) Scope { return Scope{namespaces} }
+
+// Holds reports whether objects of a namespace are in scope.
+func (s Scope) Holds(namespace string) bool {
+	return len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, namespace)
 }
 
 // A Store holds objects and says when they change.

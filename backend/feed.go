@@ -16,7 +16,15 @@ import (
 // store locked. The zero Feed is ready to use.
 type Feed struct {
 	mu      sync.Mutex
-	watches map[string]map[*queue]struct{} // by the namespace of their scope
+	watches map[string]map[*queue]struct{} // by the namespaces of their scope, "" where it is all
+}
+
+// places returns under which namespaces a watch is kept.
+func (s Scope) places() []string {
+	if len(s.Namespaces) == 0 {
+		return []string{""}
+	}
+	return s.Namespaces
 }
 
 // Put says that o exists, or has changed.
@@ -59,10 +67,12 @@ func (f *Feed) Watch(scope Scope, objects []resource.Object, synced Synced) (run
 	if f.watches == nil {
 		f.watches = map[string]map[*queue]struct{}{}
 	}
-	if f.watches[scope.Namespace] == nil {
-		f.watches[scope.Namespace] = map[*queue]struct{}{}
+	for _, ns := range scope.places() {
+		if f.watches[ns] == nil {
+			f.watches[ns] = map[*queue]struct{}{}
+		}
+		f.watches[ns][q] = struct{}{}
 	}
-	f.watches[scope.Namespace][q] = struct{}{}
 	return func(ctx context.Context, show func(Event) error) error {
 		defer f.end(scope, q)
 		for range objects { // they are first in the queue, and stay so
@@ -183,9 +193,11 @@ func (f *Feed) take(q *queue) (*item, error) {
 func (f *Feed) end(scope Scope, q *queue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.watches[scope.Namespace], q)
-	if len(f.watches[scope.Namespace]) == 0 {
-		delete(f.watches, scope.Namespace)
+	for _, ns := range scope.places() {
+		delete(f.watches[ns], q)
+		if len(f.watches[ns]) == 0 {
+			delete(f.watches, ns)
+		}
 	}
 	if q.showing != nil {
 		q.showing.done()

@@ -98,7 +98,7 @@ func TestFeedKeepsDeletionsApart(t *testing.T) {
 func TestFeedWaitsForWatchesInScopeOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f backend.Feed
-		one, all := watch(t, &f, backend.Scope{Namespace: "one"}), watch(t, &f, backend.Scope{})
+		one, all := watch(t, &f, backend.In("one")), watch(t, &f, backend.Scope{})
 		one.next()
 		all.next()
 		here, there := object("one", "a", 1), object("two", "a", 2)
@@ -168,7 +168,7 @@ type seen struct {
 func (m *model) inScope(s backend.Scope) map[resource.Key]resource.Object {
 	out := map[resource.Key]resource.Object{}
 	for k, o := range m.truth {
-		if s.Namespace == "" || s.Namespace == k.Namespace {
+		if s.Holds(k.Namespace) {
 			out[k] = o
 		}
 	}
@@ -193,7 +193,7 @@ func (m *model) step(r *rapid.T) {
 			m.feed.Gone(backend.Gone{Key: o.Key, UID: o.UID})
 		}
 	case "watch":
-		s := &seen{t: m.t, scope: backend.Scope{Namespace: rapid.SampledFrom([]string{"", "one"}).Draw(r, "scope")}, state: map[resource.Key]resource.Object{}}
+		s := &seen{t: m.t, scope: rapid.SampledFrom([]backend.Scope{{}, backend.In("one"), backend.In("two", "three"), backend.In("one", "two")}).Draw(r, "scope"), state: map[resource.Key]resource.Object{}}
 		var list []resource.Object
 		for _, o := range m.inScope(s.scope) {
 			list = append(list, o)

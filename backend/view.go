@@ -163,7 +163,7 @@ func (w *window) event(e Event) error {
 
 func (w *window) put(inner resource.Object) error {
 	outer, ok := w.view.cfg.Out(inner)
-	if !ok || w.scope.Namespace != "" && w.scope.Namespace != outer.Key.Namespace {
+	if !ok || !w.scope.Holds(outer.Key.Namespace) {
 		return w.gone(Gone{Key: inner.Key, UID: inner.UID})
 	}
 	if before, ok := w.get(inner.Key); ok && before.key != outer.Key {

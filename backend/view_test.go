@@ -135,9 +135,9 @@ func TestViewShowsLeavingAsGoneButNotSeen(t *testing.T) {
 func TestViewKeepsToItsScope(t *testing.T) {
 	s := memstore.New(memstore.Config{})
 	there := resource.Key{Kind: resource.Application, Namespace: "two", Name: "a"}
-	narrow := follow(t, view(s, backend.Scope{Namespace: "one"}), backend.Scope{})
-	watched := follow(t, view(s, backend.Scope{}), backend.Scope{Namespace: "view-one"})
-	none := follow(t, view(s, backend.Scope{Namespace: "one"}), backend.Scope{Namespace: "view-two"})
+	narrow := follow(t, view(s, backend.In("one")), backend.Scope{})
+	watched := follow(t, view(s, backend.Scope{}), backend.In("view-one"))
+	none := follow(t, view(s, backend.In("one")), backend.In("view-two"))
 	for _, k := range []resource.Key{there, inner} {
 		s.Edit(k, func(o *resource.Object) { o.Parts[resource.Spec] = "1" })
 	}

@@ -95,7 +95,7 @@ func until(t *testing.T, s *memstore.Store, k resource.Key, right func(resource.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	shown := errors.New("shown")
-	require.ErrorIs(t, s.Watch(ctx, backend.Scope{Namespace: k.Namespace}, func(e backend.Event) error {
+	require.ErrorIs(t, s.Watch(ctx, backend.In(k.Namespace), func(e backend.Event) error {
 		if e.Put != nil && e.Put.Key == k && right(*e.Put) {
 			return shown
 		}

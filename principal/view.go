@@ -13,7 +13,7 @@ import (
 func (p Placement) view(hub backend.Store, listed func()) backend.Store {
 	return fence{p, listed, backend.NewView(backend.ViewConfig{
 		Store: hub,
-		Scope: backend.Scope{Namespace: p.Namespace()},
+		Scope: backend.In(p.Namespace()),
 		Out: func(o resource.Object) (resource.Object, bool) {
 			k, ok := p.Out(o.Key)
 			o.Key, o.Parts = k, p.Down(o.Key.Kind, o.Parts)

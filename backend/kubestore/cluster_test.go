@@ -84,7 +84,7 @@ func (c cluster) store(t *testing.T, change ...func(*Config)) (*Store, *proxy) {
 
 // behind runs a store over p until the test is over.
 func (c cluster) behind(t *testing.T, p *proxy, change ...func(*Config)) *Store {
-	cfg := Config{REST: p.config(), Side: resource.Principal, QPS: -1, Log: zaptest.NewLogger(t)}
+	cfg := Config{REST: p.config(), Side: resource.Principal, Home: "default", Kinds: []resource.Kind{resource.Application}, QPS: -1, Log: zaptest.NewLogger(t)}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -113,7 +113,7 @@ type users struct {
 }
 
 func (u users) apps(k resource.Key) dynamic.ResourceInterface {
-	return u.client.Resource(stack.Applications()).Namespace(k.Namespace)
+	return u.client.Resource(layouts[k.Kind].resource).Namespace(k.Namespace)
 }
 
 func (u users) get(k resource.Key) *unstructured.Unstructured {

@@ -86,8 +86,8 @@ func (s *Store) check(k resource.Key) error {
 			return fmt.Errorf("%w: %q is no name", backend.ErrRefused, name)
 		}
 	}
-	if s.cfg.Namespace != "" && s.cfg.Namespace != k.Namespace {
-		return fmt.Errorf("%w: it is not in namespace %s", backend.ErrRefused, s.cfg.Namespace)
+	if only := s.scope(k.Kind); only != "" && only != k.Namespace {
+		return fmt.Errorf("%w: it is not in namespace %s", backend.ErrRefused, only)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func label(text string) string {
 func events(t *testing.T, s *Store, namespace string) <-chan backend.Event {
 	out, synced := make(chan backend.Event, 1000), make(chan struct{})
 	run(t, func(ctx context.Context) error {
-		return s.Watch(ctx, backend.Scope{Namespace: namespace}, func(e backend.Event) error {
+		return s.Watch(ctx, backend.In(namespace), func(e backend.Event) error {
 			if e.Synced != nil {
 				close(synced)
 			}

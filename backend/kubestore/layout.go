@@ -17,7 +17,11 @@ import (
 // A layout says where the parts of a kind of object stand in the Kubernetes API. A new
 // kind is a new row of layouts, and nothing else here.
 type layout struct {
-	resource   schema.GroupVersionResource
+	resource schema.GroupVersionResource
+	// home says that such objects are looked for in the namespace of Argo CD only, and only
+	// which of them: others are none of ours, and are never read or written.
+	home       bool
+	only       selection
 	fields     []field // a path comes after the paths that it begins with
 	annotation map[resource.Part]string
 	// conditions is the path of the list of conditions. Those whose types are in told are no
@@ -49,6 +53,23 @@ var layouts = map[resource.Kind]layout{
 			resource.Pending: "AgentPending",
 			resource.Held:    "DeletionHeld",
 		},
+	},
+	resource.Project: {
+		resource: schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "appprojects"},
+		home:     true,
+		fields:   []field{{part: resource.Spec, path: []string{"spec"}}},
+	},
+	resource.Secret: {
+		resource: secrets,
+		home:     true,
+		only:     selection{label: secretTypeLabel, values: []string{"repository", "repo-creds"}},
+		fields:   []field{{part: resource.Spec, path: []string{"data"}}},
+	},
+	resource.ConfigMap: {
+		resource: configMaps,
+		home:     true,
+		only:     selection{name: "argocd-gpg-keys-cm"},
+		fields:   []field{{part: resource.Spec, path: []string{"data"}}},
 	},
 }
 

@@ -87,8 +87,10 @@ func (m *mirror) watch(scope backend.Scope) func(context.Context, func(backend.E
 	var synced backend.Synced
 	for _, t := range m.kinds {
 		synced.Revision = max(synced.Revision, t.revision)
-		if scope.Namespace != "" {
-			objects = list(objects, t.records[scope.Namespace])
+		for _, ns := range scope.Namespaces {
+			objects = list(objects, t.records[ns])
+		}
+		if len(scope.Namespaces) > 0 {
 			continue
 		}
 		for _, records := range t.records {

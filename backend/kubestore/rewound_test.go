@@ -32,7 +32,7 @@ func TestARestoredClusterIsNoticed(t *testing.T) {
 	rewound := make(chan error, 1)
 	shown := make(chan backend.Event, 100)
 	run(t, func(ctx context.Context) error {
-		rewound <- s.Watch(ctx, backend.Scope{Namespace: ns}, func(e backend.Event) error { shown <- e; return nil })
+		rewound <- s.Watch(ctx, backend.In(ns), func(e backend.Event) error { shown <- e; return nil })
 		<-ctx.Done()
 		return context.Cause(ctx)
 	})
@@ -58,7 +58,7 @@ func TestARestoredClusterIsNoticed(t *testing.T) {
 	require.Empty(t, shown, "nothing that is no change")
 	listed, stop := context.WithCancel(t.Context())
 	var now []resource.Object
-	err := s.Watch(listed, backend.Scope{Namespace: ns}, func(e backend.Event) error {
+	err := s.Watch(listed, backend.In(ns), func(e backend.Event) error {
 		if e.Synced != nil {
 			stop()
 			return nil

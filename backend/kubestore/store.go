@@ -34,9 +34,11 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -51,6 +53,11 @@ type Config struct {
 	// Namespace, if set, is the only one that the store knows: then it needs no right in
 	// any other.
 	Namespace string
+	// Home is the namespace of Argo CD, where projects, repositories and keys are; "" is
+	// Namespace.
+	Home string
+	// Kinds are those that the store knows: it needs no right on any other. None is all.
+	Kinds []resource.Kind
 	// QPS and Burst limit the requests to the API server, where they are not 0; a QPS below
 	// 0 is no limit.
 	QPS   float32
@@ -85,6 +92,13 @@ func New(cfg Config) (*Store, error) {
 	if cfg.REST == nil || cfg.Log == nil {
 		return nil, errors.New("kubestore: REST and Log must be set")
 	}
+	cfg.Home = cmp.Or(cfg.Home, cfg.Namespace)
+	if cfg.Home == "" {
+		return nil, errors.New("kubestore: Home must be set, or Namespace")
+	}
+	if len(cfg.Kinds) == 0 {
+		cfg.Kinds = kinds()
+	}
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
 	cfg.Timeout = cmp.Or(cfg.Timeout, requestTime)
 	limits := rest.CopyConfig(cfg.REST)
@@ -99,7 +113,7 @@ func New(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, http: c.http, client: client,
-		mirror: newMirror(cfg.Side, cfg.Log, kinds()),
+		mirror: newMirror(cfg.Side, cfg.Log, cfg.Kinds),
 		follow: map[resource.Kind]*follower{},
 	}
 	for kind := range s.mirror.kinds {
@@ -115,10 +129,26 @@ func (s *Store) Run(ctx context.Context) error {
 	defer s.http.CloseIdleConnections()
 	g, ctx := errgroup.WithContext(ctx)
 	for kind := range s.mirror.kinds {
-		client := s.resource(kind, s.cfg.Namespace)
-		g.Go(func() error { return follow(ctx, s.follow[kind], sink{s.mirror, kind}, client.List, client.Watch) })
+		only, client := layouts[kind].only, s.resource(kind, s.scope(kind))
+		g.Go(func() error {
+			return follow(ctx, s.follow[kind], sink{s.mirror, kind},
+				func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+					return client.List(ctx, only.narrow(o))
+				},
+				func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+					return client.Watch(ctx, only.narrow(o))
+				})
+		})
 	}
 	return g.Wait()
+}
+
+// scope returns the only namespace in which there are objects of a kind, "" for all.
+func (s *Store) scope(kind resource.Kind) string {
+	if layouts[kind].home {
+		return s.cfg.Home
+	}
+	return s.cfg.Namespace
 }
 
 func (s *Store) resource(kind resource.Kind, namespace string) dynamic.ResourceInterface {
@@ -159,7 +189,13 @@ func (s *Store) write(ctx context.Context, want resource.Object) (resource.Objec
 	if err != nil {
 		return resource.Object{}, err
 	}
+	if err := layouts[want.Key.Kind].only.admits(want); err != nil {
+		return resource.Object{}, err
+	}
 	stored, err := s.request(ctx, cur, want)
+	if apierrors.IsAlreadyExists(err) {
+		stored, err = s.uncover(ctx, want, err)
+	}
 	if err != nil {
 		return resource.Object{}, s.explain(ctx, want.Key, cur, err)
 	}

@@ -24,7 +24,7 @@ func requireGoing(t *testing.T, watch *watcher, o resource.Object) {
 }
 
 func removeDeletes(t *testing.T, w World) {
-	watches := []*watcher{w.watch(t, backend.Scope{}), w.watch(t, backend.Scope{Namespace: w.Namespaces[0]})}
+	watches := []*watcher{w.watch(t, backend.Scope{}), w.watch(t, backend.In(w.Namespaces[0]))}
 	o := w.write(t, w.app("a"))
 	require.NoError(t, w.Store.Remove(t.Context(), o.Key, o.Version))
 	for _, watch := range watches {

@@ -42,7 +42,7 @@ func watchScope(t *testing.T, w World) {
 	inside, outside := w.app("a"), w.app("a")
 	outside.Key.Namespace = w.Namespaces[1]
 	before := w.write(t, outside)
-	watch, all := w.watch(t, backend.Scope{Namespace: w.Namespaces[0]}), w.watch(t, backend.Scope{})
+	watch, all := w.watch(t, backend.In(w.Namespaces[0])), w.watch(t, backend.Scope{})
 	stored := w.write(t, inside)
 	before.Parts[resource.Spec] = otherSpec
 	changed := w.write(t, before)
@@ -152,7 +152,7 @@ func watchEnds(t *testing.T, w World) {
 	w.write(t, w.app("a"))
 	failure := errors.New("no more")
 	for n := range 2 { // at the first object, at Synced
-		err := w.Store.Watch(t.Context(), backend.Scope{Namespace: w.Namespaces[0]}, func(backend.Event) error {
+		err := w.Store.Watch(t.Context(), backend.In(w.Namespaces[0]), func(backend.Event) error {
 			if n--; n < 0 {
 				return failure
 			}
@@ -175,7 +175,7 @@ func watchEnds(t *testing.T, w World) {
 	ended := make(chan error)
 	running := make(chan struct{})
 	go func() {
-		ended <- w.Store.Watch(t.Context(), backend.Scope{Namespace: w.Namespaces[0]}, func(e backend.Event) error {
+		ended <- w.Store.Watch(t.Context(), backend.In(w.Namespaces[0]), func(e backend.Event) error {
 			if e.Synced != nil {
 				close(running)
 			}
@@ -197,7 +197,7 @@ func watchLeaves(t *testing.T, w World) {
 	var g errgroup.Group
 	for range 10 {
 		g.Go(func() error {
-			return w.Store.Watch(t.Context(), backend.Scope{Namespace: w.Namespaces[0]}, func(e backend.Event) error {
+			return w.Store.Watch(t.Context(), backend.In(w.Namespaces[0]), func(e backend.Event) error {
 				if e.Synced != nil {
 					return errOver
 				}
@@ -211,7 +211,7 @@ func watchLeaves(t *testing.T, w World) {
 
 func thousandObjects(t *testing.T, w World) {
 	const n = 1000
-	early := w.watch(t, backend.Scope{Namespace: w.Namespaces[0]})
+	early := w.watch(t, backend.In(w.Namespaces[0]))
 	var g errgroup.Group
 	g.SetLimit(32)
 	for i := range n {

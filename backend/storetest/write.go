@@ -229,13 +229,13 @@ func writeByMany(t *testing.T, w World) {
 // no other.
 func writeWaits(t *testing.T, w World) {
 	entered, release := make(chan struct{}), make(chan struct{})
-	slow := w.watch(t, backend.Scope{Namespace: w.Namespaces[0]}, func(e backend.Event) {
+	slow := w.watch(t, backend.In(w.Namespaces[0]), func(e backend.Event) {
 		if e.Put != nil {
 			entered <- struct{}{}
 			<-release
 		}
 	})
-	watches := []*watcher{slow, w.watch(t, backend.Scope{}), w.watch(t, backend.Scope{Namespace: w.Namespaces[0]})}
+	watches := []*watcher{slow, w.watch(t, backend.Scope{}), w.watch(t, backend.In(w.Namespaces[0]))}
 
 	wrote := w.writes(t.Context(), w.app("a"))
 	<-entered

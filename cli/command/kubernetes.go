@@ -43,9 +43,13 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 		return k, err
 	}
 	k.secrets = secrets.Get
-	known := kubestore.Config{REST: cfg, Side: s, QPS: float32(c.Int("kube-qps")), Burst: c.Int("kube-burst"), Log: log}
+	known := kubestore.Config{REST: cfg, Side: s, Home: namespace, QPS: float32(c.Int("kube-qps")), Burst: c.Int("kube-burst"), Log: log}
 	if s == resource.Agent {
-		known.Namespace = namespace
+		rules, err := agentRules(c)
+		if err != nil {
+			return k, err
+		}
+		known.Namespace, known.Kinds = namespace, rules.Kinds()
 	}
 	store, err := kubestore.New(known)
 	if err != nil {

@@ -143,7 +143,7 @@ func (l *liar) say(k resource.Key, e backend.Event) error {
 	l.mu.Lock()
 	var all []*audience
 	for a := range l.watches {
-		if a.scope.Namespace == "" || a.scope.Namespace == k.Namespace {
+		if a.scope.Holds(k.Namespace) {
 			all = append(all, a)
 		}
 	}

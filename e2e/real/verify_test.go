@@ -26,7 +26,7 @@ type stores map[string]*kubestore.Store
 func newStores(t *testing.T, w *world) stores {
 	out := stores{}
 	for name, side := range map[string]resource.Side{"hub": resource.Principal, "spoke-1": resource.Agent, "spoke-2": resource.Agent} {
-		s, err := kubestore.New(kubestore.Config{REST: w.stack.Cluster(name).RESTConfig(), Side: side, QPS: -1, Log: zap.NewNop()})
+		s, err := kubestore.New(kubestore.Config{REST: w.stack.Cluster(name).RESTConfig(), Side: side, Home: "argocd", QPS: -1, Log: zap.NewNop()})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
@@ -68,7 +68,7 @@ func (w *world) verify(ctx context.Context) (objects int, differences []verify.D
 
 // read returns what is at a place. It fails if the store has not seen the newest of it yet.
 func (s stores) read(ctx context.Context, p place) ([]resource.Object, error) {
-	objects, err := verify.Read(ctx, s[p.Name()], backend.Scope{Namespace: p.namespace})
+	objects, err := verify.Read(ctx, s[p.Name()], backend.In(p.namespace))
 	if err != nil {
 		return nil, err
 	}

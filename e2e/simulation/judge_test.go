@@ -58,7 +58,7 @@ func (s *spoke) differences() []verify.Difference {
 
 // read reads a site, and makes of the originals what their copies are to be.
 func (s *spoke) read(c site) []resource.Object {
-	objects, err := verify.Read(s.w.t.Context(), c, backend.Scope{Namespace: c.namespace})
+	objects, err := verify.Read(s.w.t.Context(), c, backend.In(c.namespace))
 	require.NoError(s.w.t, err)
 	for i, o := range objects {
 		o.Key.Namespace = ""

@@ -111,6 +111,16 @@ func (r Rules) Mirrors(s Side, k Kind, p Part) bool {
 	return owners[k][p][r.Mode] == 1<<s.Peer() && p != Operation
 }
 
+// Kinds returns the kinds that travel.
+func (r Rules) Kinds() (out []Kind) {
+	for _, k := range Kinds() {
+		if owners[k][Spec][r.Mode] != nobody {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
 // Adopts reports whether side s may take over a local object that is nobody's copy. A
 // principal never does: a spoke cannot overwrite what is the hub's.
 func (r Rules) Adopts(s Side, local Object) bool {

@@ -28,7 +28,7 @@ func TestReadReturnsWhatIsInScope(t *testing.T) {
 	all, err := verify.Read(t.Context(), store, backend.Scope{})
 	require.NoError(t, err)
 	require.Len(t, all, 3)
-	some, err := verify.Read(t.Context(), store, backend.Scope{Namespace: "ns"})
+	some, err := verify.Read(t.Context(), store, backend.In("ns"))
 	require.NoError(t, err)
 	require.Equal(t, all[:2], some)
 	require.Equal(t, "a", some[0].Key.Name)
