@@ -25,6 +25,7 @@ type peer struct {
 	now    *transport.Presence
 	link   string    // its end of the link
 	left   string    // the end that was said to be closed last
+	closed bool      // it was the one that the connection still leads to, for all that is known
 	since  time.Time // when the process was first heard
 	last   time.Time // when it was heard last
 }
@@ -44,6 +45,7 @@ func (p *peer) says(h hello, at time.Time) {
 	if pause := p.rivals.hears(h.Process, at); pause > 0 {
 		p.rival(pause)
 	}
+	p.closed = false
 	if p.now == nil || p.link != h.Link {
 		presence := h.presence()
 		p.now, p.link, p.since = &presence, h.Link, at
@@ -67,6 +69,9 @@ func (p *peer) leaves(h hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = h.Link
+	if p.now == nil || p.link == h.Link {
+		p.closed = true
+	}
 	if p.now != nil && p.link == h.Link {
 		p.gone()
 	}
@@ -76,10 +81,21 @@ func (p *peer) leaves(h hello) {
 func (p *peer) look(linked bool, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !linked {
+		p.closed = false // what there will be is another end
+	}
 	silent := at.Sub(p.last)
 	if p.now != nil && (silent > p.silence || (!linked && silent > settle)) {
 		p.gone()
 	}
+}
+
+// open reports whether the peer's end is open, of a link that is there if linked. What it
+// listens to takes a moment to be withdrawn after its goodbye.
+func (p *peer) open(linked bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return linked && !p.closed
 }
 
 // gone is called with the lock held.

@@ -77,6 +77,31 @@ func TestState(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrClosed)
 }
 
+// TestStateAgreesWithGoodbye: a peer that has said that it closes is not connected from the
+// Down on, although the hub's server learns only later that nobody listens there any more.
+func TestStateAgreesWithGoodbye(t *testing.T) {
+	p := newPKI(t)
+	h, _ := startHub(t, hubConfig(t, p))
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	for range 20 {
+		agent := dial(t, leafConfig(t, p, "north", addr(t, h)))
+		awaitEvent(t, hub, transport.Up)
+		awaitEvent(t, agent, transport.Up)
+		in, err := h.State(t.Context(), "north")
+		require.NoError(t, err)
+		require.True(t, in.Connected)
+		closed := make(chan error, 1)
+		go func() { closed <- agent.Close() }()
+		awaitEvent(t, hub, transport.Down)
+		in, err = h.State(t.Context(), "north")
+		require.NoError(t, err)
+		require.False(t, in.Connected)
+		require.Zero(t, in.UpSince)
+		require.NoError(t, <-closed)
+	}
+}
+
 func TestCounts(t *testing.T) {
 	h, leaf, hub, agent := joined(t)
 	up, err := h.Count(t.Context(), "north")

@@ -11,9 +11,9 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// A State says how a Link is.
+// A State says how a Link is now. Receive may still have to tell what has changed.
 type State struct {
-	Connected bool      // there is a connection, and behind it the Link is open
+	Connected bool      // there is a connection, and behind it the Link is open: also if the peer is silent
 	UpSince   time.Time // when the peer's process was first heard, zero if it is away
 	LastHeard time.Time // when it was heard last, zero if it never was
 	Log       StreamState
@@ -63,7 +63,7 @@ func (l *Leaf) opened() (*dialed, error) {
 
 func (l *link) state(ctx context.Context) (State, error) {
 	s := State{
-		Connected: l.reachable(),
+		Connected: l.with.open(l.reachable()),
 		Behind:    l.puller.behind.Load(),
 		Dropped:   l.puller.dropped.Load(),
 	}
