@@ -26,6 +26,7 @@ var rules = []rule{
 	{"sync/ledger", []string{"std", "go.etcd.io/bbolt/..."}, "what is kept of letters does not depend on who writes them"},
 	{"sync/session", []string{"std", "sync/engine", "sync/wire", "sync/ledger", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "a session works with any store and link"},
 	{"sync/inquiry", []string{"std", "sync/ledger", "sync/resource"}, "what a principal asks of an agent does not depend on how either works"},
+	{"sync/project", []string{"std", "sync/resource", "github.com/gobwas/glob", "github.com/dlclark/regexp2"}, "what a project permits is decided from what it says alone, with the patterns as Argo CD reads them"},
 	{"sync/verify", []string{"std", "sync/resource", "backend"}, "what judges the engine must not be the engine"},
 	{"transport", []string{"std", "github.com/cloudevents/sdk-go/v2/event"}, "what a link promises holds for all of them"},
 	{"transport/identity/...", []string{"std", "transport/identity/..."}, "identity is the one thing that adapters share"},

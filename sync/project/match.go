@@ -1,0 +1,86 @@
+package project
+
+import (
+	"strings"
+
+	"github.com/dlclark/regexp2"
+	"github.com/gobwas/glob"
+)
+
+// Match reports whether a text matches a glob as Argo CD reads one: `*` stands for any text,
+// dots and slashes included, `?` for a character, `[a-c]`, `[!a]` and `{a,b}` for what they
+// do in a shell. A glob that cannot be read matches nothing, and neither does one of more than
+// maxGlob bytes, where reading alone may take minutes and an agent may have written it.
+func Match(pattern, text string) bool {
+	if pattern == "*" {
+		return true
+	}
+	if len(pattern) > maxGlob {
+		return false
+	}
+	g, err := glob.Compile(pattern)
+	return err == nil && g.Match(text)
+}
+
+const maxGlob = 2048 // more than an address and a name have
+
+// MatchNamespace reports whether a namespace matches any of patterns as Argo CD reads
+// sourceNamespaces and --application-namespaces: each is a glob, see Match, or between
+// slashes a regular expression of .NET, which is not anchored.
+//
+// Such an expression can take for ever. It does so in Argo CD too, so whoever may write one
+// has that power already.
+func MatchNamespace(patterns []string, namespace string) bool {
+	for _, p := range patterns {
+		if len(p) > 1 && strings.HasPrefix(p, "/") && strings.HasSuffix(p, "/") && matchRegexp(p[1:len(p)-1], namespace) {
+			return true
+		}
+		if Match(p, namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+func matchRegexp(pattern, text string) bool {
+	r, err := regexp2.Compile(pattern, regexp2.None)
+	if err != nil {
+		return false
+	}
+	ok, err := r.MatchString(text)
+	return err == nil && ok
+}
+
+// negatable is Match for the fields of a destination, where `!` before a glob turns it round.
+func negatable(pattern, text string) bool {
+	if denies(pattern) {
+		return !Match(pattern[1:], text)
+	}
+	return Match(pattern, text)
+}
+
+func denies(pattern string) bool { return strings.HasPrefix(pattern, "!") }
+
+// anything reports whether a glob is made of `*` alone.
+func anything(pattern string) bool { return pattern != "" && strings.Trim(pattern, "*") == "" }
+
+// opposite returns the pattern that matches each name of a namespace that another does not;
+// false if there is none.
+func opposite(pattern string) (string, bool) {
+	rest, denied := strings.CutPrefix(pattern, "!")
+	if !denied {
+		return "!" + pattern, !anything(pattern)
+	}
+	return rest, !denies(rest) // no name has a "!"
+}
+
+// at reports whether a pattern for servers matches the agent's. The server of an agent that
+// has no cluster secret yet is known by the agent's name in it.
+func (a Agent) at(pattern string) bool {
+	if a.Server != "" {
+		return negatable(pattern, a.Server)
+	}
+	glob := strings.TrimPrefix(pattern, "!")
+	_, name, named := strings.Cut(glob, "agentName=")
+	return (anything(glob) || named && Match(name, a.Name)) != denies(pattern)
+}
