@@ -17,9 +17,11 @@ import (
 // A layout says where the parts of a kind of object stand in the Kubernetes API. A new
 // kind is a new row of layouts, and nothing else here.
 type layout struct {
-	resource   schema.GroupVersionResource
-	fields     []field // a path comes after the paths that it begins with
-	annotation map[resource.Part]string
+	resource schema.GroupVersionResource
+	fields   []field // a path comes after the paths that it begins with
+	// annotations holds, by key, the parts whose texts stand there with commas between. Only
+	// the last may have one in it.
+	annotations map[string][]resource.Part
 	// conditions is the path of the list of conditions. Those whose types are in told are no
 	// part of the status: the message of each is a part of its own.
 	conditions []string
@@ -42,7 +44,10 @@ var layouts = map[resource.Kind]layout{
 			{part: resource.Status, path: []string{"status"}, except: []string{"operationState"}},
 			{part: resource.OpState, path: []string{"status", "operationState"}},
 		},
-		annotation: map[resource.Part]string{resource.OpID: operationIDAnnotation},
+		annotations: map[string][]resource.Part{
+			operationIDAnnotation: {resource.OpID, resource.Refresh},
+			refreshAnnotation:     {resource.RefreshMark},
+		},
 		conditions: []string{"status", "conditions"},
 		told: map[resource.Part]string{
 			resource.Fault:   "AgentError",
@@ -81,8 +86,10 @@ func (l layout) read(kind resource.Kind, side resource.Side, u *unstructured.Uns
 		r.Parts[f.part] = resource.Canonical(v)
 	}
 	annotations := u.GetAnnotations()
-	for p, key := range l.annotation {
-		r.Parts[p] = annotations[key]
+	for key, parts := range l.annotations {
+		for i, text := range strings.SplitN(annotations[key], ",", len(parts)) {
+			r.Parts[parts[i]] = text
+		}
 	}
 	for p, name := range l.told {
 		r.Parts[p] = messageOf(r.conditions, name)
@@ -138,9 +145,13 @@ func (l layout) lay(r record, side resource.Side) (map[string]any, error) {
 func (l layout) metadata(r record, side resource.Side) map[string]any {
 	m := travelling(resource.ParseMetadata(r.Parts[resource.Meta]))
 	labels, annotations := texts(m.Labels), texts(m.Annotations)
-	for p, key := range l.annotation {
-		if r.Parts[p] != "" {
-			annotations[key] = r.Parts[p]
+	for key, parts := range l.annotations {
+		var list []string
+		for _, p := range parts {
+			list = append(list, r.Parts[p])
+		}
+		if text := strings.TrimRight(strings.Join(list, ","), ","); text != "" {
+			annotations[key] = text
 		}
 	}
 	markOrigin(r.Origin, side, labels, annotations)

@@ -131,7 +131,8 @@ func released(o resource.Object) *resource.Object {
 // mirrored returns what a copy should be.
 func (e *Engine) mirrored(now time.Time, o resource.Object, en *entry) *resource.Object {
 	if o.Origin.UID != "" && o.Origin.UID != en.told.UID && e.owns(o.Key, resource.Operation) {
-		o.Parts[resource.Operation], o.Parts[resource.OpID] = "", "" // what was to be run on is no more
+		// What the requests were for is no more.
+		o.Parts[resource.Operation], o.Parts[resource.OpID], o.Parts[resource.Refresh] = "", "", ""
 	}
 	o.Origin = resource.Origin{UID: en.told.UID, By: e.author(en.told)}
 	e.mirror(&o, en.told, en)

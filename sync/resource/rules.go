@@ -61,6 +61,8 @@ var owners = map[Kind]map[Part][2]owner{
 		Operation: {hub, hub},
 		OpID:      {both, both},
 		Fault:     {spoke, nobody},
+		Terminate: {hub, hub},
+		Refresh:   {both, both},
 	},
 }
 
@@ -78,9 +80,9 @@ const (
 func (r Rules) Owns(s Side, k Kind, p Part) bool { return owners[k][p][r.Mode]&(1<<s) != 0 }
 
 // Mirrors reports whether part p of an object of kind k is the peer's alone, so that
-// side s makes its own equal to it.
+// side s makes its own equal to it. Requests are handed off instead.
 func (r Rules) Mirrors(s Side, k Kind, p Part) bool {
-	return owners[k][p][r.Mode] == 1<<s.Peer() && p != Operation
+	return owners[k][p][r.Mode] == 1<<s.Peer() && p != Operation && p != Terminate
 }
 
 // Adopts reports whether side s may take over a local object that is nobody's copy. A
