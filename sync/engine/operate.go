@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -32,22 +34,19 @@ func (e *Engine) operate(now time.Time, o *resource.Object, t *Record, en *entry
 func (e *Engine) take(now time.Time, o *resource.Object, t *Record, en *entry) {
 	op, id, state := &o.Parts[resource.Operation], &o.Parts[resource.OpID], &o.Parts[resource.OpState]
 	asked, want := t.Parts[resource.Operation], t.Parts[resource.OpID]
-	end, text := resource.ParseTerminate(t.Parts[resource.Terminate])
+	end := resource.ParseTermination(t.Parts[resource.Terminate])
 	at, named := resource.OperationNamed(want, e.originalOf(*o), asked)
 	_, ours := resource.OperationNamed(*id, e.originalOf(*o), *op)
 	switch {
 	case *op != "":
-		// What runs is what was taken last, or a user's here, which is not the principal's to
-		// end. It has given up the former also if it asks for another.
+		// What a user here has asked for is not the principal's to end.
 		ours = ours || want == *id && en.keeps(resource.Operation, asked, *op)
-		if ours && (end == *id || asked != "" && want != *id) && !resource.OperationFinished(*state) {
+		if ours && slices.Contains(end.IDs, *id) && !resource.OperationFinished(*state) {
 			*state = resource.Terminating(*state, *op, now)
 		}
-	case end != "" && end != *id:
-		if text == "" {
-			text = asked
-		}
-		*id, *state = end, resource.FailedOperation(text, endedUnrun, began(end, e.originalOf(*o), text, now), now)
+	case end.Last() != "" && end.Last() != *id && (asked == "" || end.Last() == want):
+		text := cmp.Or(end.Operation, asked)
+		*id, *state = end.Last(), resource.FailedOperation(text, endedUnrun, began(end.Last(), e.originalOf(*o), text, now), now)
 	case asked == "" || want == *id:
 	case named && e.cfg.Expiry > 0 && now.Sub(at) > e.cfg.Expiry:
 		*id, *state = want, resource.FailedOperation(asked, "it was asked for more than "+e.cfg.Expiry.String()+" ago, and is not run any more", at, now)
@@ -70,31 +69,32 @@ func began(id, uid, operation string, now time.Time) time.Time {
 
 // request is the principal's half.
 func (e *Engine) request(now time.Time, o *resource.Object, t *Record, en *entry) {
-	op, id, state := &o.Parts[resource.Operation], &o.Parts[resource.OpID], &o.Parts[resource.OpState]
-	told, uid := t.Parts[resource.OpState], e.originalOf(*o)
-	at, named := resource.OperationNamed(*id, uid, *op)
-	back, withdrawn := resource.Withdrawn(*id)
+	op, state := &o.Parts[resource.Operation], &o.Parts[resource.OpState]
+	told, known, uid := t.Parts[resource.OpState], t.Parts[resource.OpID], e.originalOf(*o)
+	r := resource.ParseRequests(o.Parts[resource.OpID])
+	at, named := resource.OperationNamed(r.ID, uid, *op)
 	mirror := func(want string) {
 		if !en.keeps(resource.OpState, want, *state) {
 			*state = want
 		}
 	}
 	switch {
-	case *op == "" && withdrawn:
-		if t.Parts[resource.OpID] != back { // the agent has not said that it knows
+	case *op == "" && r.ID != "" && known != r.ID: // a user has taken it away
+		text, _ := resource.OperationOf(*state)
+		*state = resource.FailedOperation(text, endedUnrun, began(r.ID, uid, text, now), now)
+		r, en.stamp = r.Withdraw(), stamp{}
+	case *op == "" && r.ID == "" && len(r.Back) > 0:
+		if !slices.Contains(r.Back, known) { // the agent has not said that it knows
 			return
 		}
 		if told != "" {
 			mirror(told)
 		}
-		if resource.OperationFinished(told) {
-			*id = ""
+		if known == r.Back[len(r.Back)-1] && resource.OperationFinished(told) {
+			r = resource.Requests{}
 		}
-	case *op == "" && *id != "" && t.Parts[resource.OpID] != *id: // a user has taken it away
-		text, _ := resource.OperationOf(*state)
-		e.withdraw(now, o, en, text, began(*id, uid, text, now))
 	case *op == "":
-		*id = ""
+		r = resource.Requests{}
 		if en.heard {
 			mirror(told)
 		}
@@ -102,20 +102,25 @@ func (e *Engine) request(now time.Time, o *resource.Object, t *Record, en *entry
 		if en.stamp.operation != *op || en.stamp.uid != uid {
 			en.stamp = stamp{*op, uid, newID(now, *op, uid, *state, t)}
 		}
-		if *id = en.stamp.id; t.Parts[resource.OpID] != *id { // an earlier operation's state is not this one's
-			at, _ = resource.OperationNamed(*id, uid, *op)
+		if r.ID = en.stamp.id; known != r.ID { // an earlier operation's state is not this one's
+			at, _ = resource.OperationNamed(r.ID, uid, *op)
 			*state = resource.PendingOperation(*op, e.cfg.Peer, at)
 		}
-	case t.Parts[resource.OpID] != *id: // not known to be taken
+	case known != r.ID: // not known to be taken
 		if resource.OperationTerminating(*state) && resource.OperationPending(*state, e.cfg.Peer) {
-			e.withdraw(now, o, en, *op, at)
+			r, *state = r.Withdraw(), resource.FailedOperation(*op, endedUnrun, at, now)
+			*op, en.stamp = "", stamp{}
 		}
 	case resource.OperationFinished(told):
-		*op, *id, *state = "", "", told
-		en.stamp = stamp{}
-	case told != "" && (!resource.OperationTerminating(*state) || resource.OperationTerminating(told)):
-		mirror(told)
+		*op, *state = "", told
+		r, en.stamp = resource.Requests{}, stamp{}
+	default:
+		r.Back = nil
+		if told != "" && (!resource.OperationTerminating(*state) || resource.OperationTerminating(told)) {
+			mirror(told)
+		}
 	}
+	o.Parts[resource.OpID] = r.Text()
 }
 
 // newID returns the id of a request that has none: that of the one which the agent has taken,
@@ -128,32 +133,24 @@ func newID(now time.Time, operation, uid, state string, t *Record) string {
 	return resource.OperationID(uid, now, operation)
 }
 
-// withdraw takes back a request that no agent is known to have taken.
-func (e *Engine) withdraw(now time.Time, o *resource.Object, en *entry, operation string, at time.Time) {
-	o.Parts[resource.Operation] = ""
-	o.Parts[resource.OpID] = resource.Withdraw(o.Parts[resource.OpID])
-	o.Parts[resource.OpState] = resource.FailedOperation(operation, endedUnrun, at, now)
-	en.stamp = stamp{}
-}
-
 // requests returns parts, which are those of o, with what a principal has to say of its
 // requests. One that has no id yet is not made known.
 func (e *Engine) requests(o resource.Object, parts resource.Parts) resource.Parts {
-	op, id, state := o.Parts[resource.Operation], o.Parts[resource.OpID], o.Parts[resource.OpState]
-	_, named := resource.OperationNamed(id, e.originalOf(o), op)
-	if !named {
+	op, state, uid := o.Parts[resource.Operation], o.Parts[resource.OpState], e.originalOf(o)
+	r := resource.ParseRequests(o.Parts[resource.OpID])
+	end := resource.Termination{IDs: r.Back}
+	parts[resource.OpID] = r.ID
+	switch _, named := resource.OperationNamed(r.ID, uid, op); {
+	case !named:
 		parts[resource.Operation], parts[resource.OpID] = "", ""
-	}
-	if named && resource.OperationTerminating(state) {
-		parts[resource.Terminate] = resource.TerminateText(id, "")
-	}
-	if back, withdrawn := resource.Withdrawn(id); withdrawn {
 		text, _ := resource.OperationOf(state)
-		if _, same := resource.OperationNamed(back, e.originalOf(o), text); !same {
-			text = ""
+		if _, same := resource.OperationNamed(end.Last(), uid, text); same {
+			end.Operation = text
 		}
-		parts[resource.Terminate] = resource.TerminateText(back, text)
+	case resource.OperationTerminating(state):
+		end.IDs = append(end.IDs, r.ID)
 	}
+	parts[resource.Terminate] = end.Text()
 	parts[resource.Refresh], _ = resource.RefreshKept(o.Parts[resource.Refresh])
 	return parts
 }

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,24 +27,64 @@ func OperationNamed(id, uid, operation string) (startedAt time.Time, ok bool) {
 	return startedAt, id == OperationID(uid, startedAt, operation)
 }
 
-// withdrawn begins the OpID of a principal's object whose request was taken back.
-const withdrawn = "withdrawn-"
+// separator stands before the id of each request that was taken back.
+const separator = "!"
 
-// Withdraw returns the OpID by which a principal remembers that it has taken back the
-// request id, until the agent has said that it knows. It names no request any more.
-func Withdraw(id string) string { return withdrawn + id }
+// Requests are those that a principal's object remembers in its OpID.
+type Requests struct {
+	ID string // of the one that stands, "" if there is none
+	// Back names those that were taken back since the agent said last which one it knows, the
+	// last one last. It is bounded.
+	Back []string
+}
 
-// Withdrawn is the inverse of Withdraw.
-func Withdrawn(opID string) (id string, ok bool) { return strings.CutPrefix(opID, withdrawn) }
+// ParseRequests reads the text of Requests.
+func ParseRequests(opID string) Requests {
+	ids := strings.Split(opID, separator)
+	return Requests{ID: ids[0], Back: ids[1:]}
+}
 
-// TerminateText returns the Terminate part for the request id. operation is given only if
-// the request was taken back, so that an agent which never saw it can say what it was.
-func TerminateText(id, operation string) string { return strings.TrimSuffix(id+" "+operation, " ") }
+// Text returns the OpID. As long as nothing is taken back it is the ID.
+func (r Requests) Text() string {
+	const remembered = 8
+	back := r.Back[max(0, len(r.Back)-remembered):]
+	return strings.Join(append([]string{r.ID}, back...), separator)
+}
 
-// ParseTerminate is the inverse of TerminateText.
-func ParseTerminate(text string) (id, operation string) {
-	id, operation, _ = strings.Cut(text, " ")
-	return id, operation
+// Withdraw returns what is remembered once the request that stands is taken back.
+func (r Requests) Withdraw() Requests {
+	return Requests{Back: append(slices.Clone(r.Back), r.ID)}
+}
+
+// A Termination is what the Terminate part says: which requests are to be ended.
+type Termination struct {
+	IDs []string
+	// Operation is what the last one was to run. It is there only if that was taken back, so
+	// that an agent which never saw it can say what it was.
+	Operation string
+}
+
+// Text returns the Terminate part; that of no request is "".
+func (t Termination) Text() string {
+	return strings.TrimSuffix(strings.Join(t.IDs, separator)+" "+t.Operation, " ")
+}
+
+// ParseTermination is the inverse of Termination.Text.
+func ParseTermination(text string) (t Termination) {
+	ids, operation, _ := strings.Cut(text, " ")
+	if ids != "" {
+		t.IDs = strings.Split(ids, separator)
+	}
+	t.Operation = operation
+	return t
+}
+
+// Last returns the request that was made last; "" if there is none.
+func (t Termination) Last() string {
+	if len(t.IDs) == 0 {
+		return ""
+	}
+	return t.IDs[len(t.IDs)-1]
 }
 
 // The phases of an operationState, as Argo CD spells them.

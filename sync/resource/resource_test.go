@@ -157,17 +157,27 @@ func TestWithdrawnRequests(t *testing.T) {
 	at := time.Unix(1_700_000_000, 123456789).UTC()
 	const operation = `{"sync":{"revision":"main"}}`
 	id := resource.OperationID("uid", at, operation)
-	_, named := resource.OperationNamed(resource.Withdraw(id), "uid", operation)
+	r := resource.ParseRequests(id)
+	require.Equal(t, id, r.ID)
+	require.Empty(t, r.Back)
+	require.Equal(t, id, r.Text())
+	require.Empty(t, resource.Requests{}.Text())
+	back := r.Withdraw()
+	_, named := resource.OperationNamed(back.Text(), "uid", operation)
 	require.False(t, named, "it is not asked for any more")
-	back, ok := resource.Withdrawn(resource.Withdraw(id))
-	require.True(t, ok)
-	require.Equal(t, id, back)
-	_, ok = resource.Withdrawn(id)
-	require.False(t, ok)
-	for _, text := range []string{"", operation} {
-		gotID, got := resource.ParseTerminate(resource.TerminateText(id, text))
-		require.Equal(t, [2]string{id, text}, [2]string{gotID, got})
+	back.ID = "another"
+	require.Equal(t, resource.Requests{Back: []string{id, "another"}}, resource.ParseRequests(back.Withdraw().Text()))
+	for i := range 20 {
+		back.ID = fmt.Sprint(i)
+		back = back.Withdraw()
 	}
+	require.Equal(t, []string{"12", "13", "14", "15", "16", "17", "18", "19"}, resource.ParseRequests(back.Text()).Back)
+	for _, end := range []resource.Termination{{}, {IDs: []string{id}}, {IDs: []string{"a", id}, Operation: `{"a b":"!"}`}} {
+		require.Equal(t, end, resource.ParseTermination(end.Text()))
+	}
+	require.Empty(t, resource.Termination{}.Text())
+	require.Empty(t, resource.Termination{}.Last())
+	require.Equal(t, "b", resource.ParseTermination("a!b").Last())
 
 	pending := resource.PendingOperation(operation, "edge-1", at)
 	require.True(t, resource.OperationPending(pending, "edge-1"))
