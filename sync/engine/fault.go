@@ -97,10 +97,13 @@ func (en *entry) faulty() string {
 	return ""
 }
 
-// puzzle takes in that the peer's row cannot be read. What was read before stays in force.
+// puzzle takes in that the peer's row cannot be read. What was read before stays in force;
+// if that was this very row, nothing is unknown.
 func (e *Engine) puzzle(en *entry, k resource.Key, u Unreadable) {
 	before := en.row()
-	en.opaque = opaque{u, u.Row == en.opaque.Row}
+	if en.opaque = (opaque{u, u.Row == en.opaque.Row}); u.Row == digest(en.told) {
+		en.opaque = opaque{}
+	}
 	e.copy.set(k, before, en.row())
 	e.stirred = e.stirred || before != en.row()
 }

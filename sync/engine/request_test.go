@@ -74,8 +74,9 @@ func (w *world) checkHubRequests(cur, o resource.Object) {
 	if o.Parts[resource.Pending] != "" || o.Parts[resource.Fault] != "" || o.Parts[resource.Held] != "" {
 		return // nobody is there, or can
 	}
-	if s := statusOf(o.Parts[resource.Status]); s.Refreshed <= w.wishes[o.Key].before[s.Of] && w.wishes[o.Key].of == w.original(w.node[0], o) {
-		w.fail("%v lost its mark before it was refreshed: %v, %+v", cur, o, w.wishes[o.Key])
+	wish, s := w.wishes[o.Key], statusOf(o.Parts[resource.Status])
+	if wish.of == w.original(w.node[0], o) && s.Refreshed <= wish.before[s.Of] {
+		w.fail("%v lost its mark before it was refreshed: %v, %+v", cur, o, wish)
 	}
 }
 

@@ -219,6 +219,8 @@ func (w *world) destroyed(n *node, o resource.Object) {
 	}
 	if n.side == resource.Agent {
 		delete(w.deployed, o.UID)
+	} else {
+		delete(w.wishes, o.Key)
 	}
 }
 
