@@ -21,13 +21,14 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what an Agent is made of. All fields but Letters are needed.
+// Config is what an Agent is made of. All fields but Expiry and Letters are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of the objects that are kept in step
 	Dialer    transport.Dialer
 	Store     backend.Store
 	Rules     resource.Rules // its Mode as the principal has registered it
+	Expiry    time.Duration  // of requests to run something, see engine.Config
 	Tick      time.Duration  // see session.Config
 	Letters   *ledger.Book   // the dead letters; nil keeps them in memory
 	Log       *zap.Logger
@@ -47,8 +48,8 @@ func New(c Config) (*Agent, error) {
 		return nil, errors.New("agent: a name and a namespace are needed")
 	case c.Dialer == nil, c.Store == nil, c.Log == nil:
 		return nil, errors.New("agent: dialer, store and log are needed")
-	case c.Tick <= 0:
-		return nil, fmt.Errorf("agent: tick of %v", c.Tick)
+	case c.Tick <= 0, c.Expiry < 0:
+		return nil, fmt.Errorf("agent: tick of %v, expiry of %v", c.Tick, c.Expiry)
 	}
 	if c.Letters == nil {
 		c.Letters = ledger.InMemory().Book("principal")
@@ -65,7 +66,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	defer link.Close() // nothing is lost by a link that does not close well
 	s, err := session.New(session.Config{
-		Engine:  engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name},
+		Engine:  engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name, Expiry: a.cfg.Expiry},
 		Store:   view(a.cfg.Store, a.cfg.Namespace, func() { a.listed.Store(true) }),
 		Link:    link,
 		Tick:    a.cfg.Tick,

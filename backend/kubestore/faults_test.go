@@ -272,7 +272,7 @@ func TestWrittenObject(t *testing.T) {
 	require.WithinDuration(t, time.Now(), since, time.Minute)
 	require.Equal(t, int64(9007199254740993), raw.Object["spec"].(map[string]any)["revisionHistoryLimit"])
 
-	u.patch(o.Key, `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"hard","notified.notifications.argoproj.io":"{}",
+	u.patch(o.Key, `{"metadata":{"annotations":{"argocd.argoproj.io/hydrate":"normal","notified.notifications.argoproj.io":"{}",
 		"kubectl.kubernetes.io/last-applied-configuration":"{}"},"finalizers":["post-delete-finalizer.argocd.argoproj.io/x"],
 		"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"y"}]},
 		"status":{"conditions":[{"type":"AgentError","message":"it failed"},{"type":"DeletionHeld","message":"held"}]}}`)
@@ -285,7 +285,7 @@ func TestWrittenObject(t *testing.T) {
 	raw = u.get(o.Key)
 	require.Empty(t, raw.GetLabels())
 	require.Equal(t, map[string]string{
-		"argocd.argoproj.io/refresh": "hard", "notified.notifications.argoproj.io": "{}", "kubectl.kubernetes.io/last-applied-configuration": "{}",
+		"argocd.argoproj.io/hydrate": "normal", "notified.notifications.argoproj.io": "{}", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 	}, raw.GetAnnotations())
 	require.Equal(t, []string{"post-delete-finalizer.argocd.argoproj.io/x"}, raw.GetFinalizers())
 	require.Len(t, raw.GetOwnerReferences(), 1)

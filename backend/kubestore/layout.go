@@ -20,10 +20,12 @@ type layout struct {
 	resource schema.GroupVersionResource
 	// home says that such objects are looked for in the namespace of Argo CD only, and only
 	// which of them: others are none of ours, and are never read or written.
-	home       bool
-	only       selection
-	fields     []field // a path comes after the paths that it begins with
-	annotation map[resource.Part]string
+	home   bool
+	only   selection
+	fields []field // a path comes after the paths that it begins with
+	// annotations holds, by key, the parts whose texts stand there with commas between. Only
+	// the last may have one in it.
+	annotations map[string][]resource.Part
 	// conditions is the path of the list of conditions. Those whose types are in told are no
 	// part of the status: the message of each is a part of its own.
 	conditions []string
@@ -46,7 +48,10 @@ var layouts = map[resource.Kind]layout{
 			{part: resource.Status, path: []string{"status"}, except: []string{"operationState"}},
 			{part: resource.OpState, path: []string{"status", "operationState"}},
 		},
-		annotation: map[resource.Part]string{resource.OpID: operationIDAnnotation},
+		annotations: map[string][]resource.Part{
+			operationIDAnnotation: {resource.OpID, resource.Refresh},
+			refreshAnnotation:     {resource.RefreshMark},
+		},
 		conditions: []string{"status", "conditions"},
 		told: map[resource.Part]string{
 			resource.Fault:   "AgentError",
@@ -102,8 +107,10 @@ func (l layout) read(kind resource.Kind, side resource.Side, u *unstructured.Uns
 		r.Parts[f.part] = resource.Canonical(v)
 	}
 	annotations := u.GetAnnotations()
-	for p, key := range l.annotation {
-		r.Parts[p] = annotations[key]
+	for key, parts := range l.annotations {
+		for i, text := range strings.SplitN(annotations[key], ",", len(parts)) {
+			r.Parts[parts[i]] = text
+		}
 	}
 	for p, name := range l.told {
 		r.Parts[p] = messageOf(r.conditions, name)
@@ -159,9 +166,13 @@ func (l layout) lay(r record, side resource.Side) (map[string]any, error) {
 func (l layout) metadata(r record, side resource.Side) map[string]any {
 	m := travelling(resource.ParseMetadata(r.Parts[resource.Meta]))
 	labels, annotations := texts(m.Labels), texts(m.Annotations)
-	for p, key := range l.annotation {
-		if r.Parts[p] != "" {
-			annotations[key] = r.Parts[p]
+	for key, parts := range l.annotations {
+		var list []string
+		for _, p := range parts {
+			list = append(list, r.Parts[p])
+		}
+		if text := strings.TrimRight(strings.Join(list, ","), ","); text != "" {
+			annotations[key] = text
 		}
 	}
 	markOrigin(r.Origin, side, labels, annotations)

@@ -22,9 +22,10 @@ const full = `{
     "kubectl.kubernetes.io/last-applied-configuration": "{}",
     "notified.notifications.argoproj.io": "{}",
     "argocd.argoproj.io/refresh": "hard",
+    "argocd.argoproj.io/hydrate": "normal",
     "argocd.argoproj.io/source-uid": "src",
     "argocd.argoproj.io/principal-uid": "hub",
-    "argocd-agent.argoproj-labs.io/operation-id": "op-1"},
+    "argocd-agent.argoproj-labs.io/operation-id": "op-1,hard-1/2026-01-02T03:04:05Z"},
   "finalizers": ["post-delete-finalizer.argocd.argoproj.io", "resources-finalizer.argocd.argoproj.io/background", "resources-finalizer.argocd.argoproj.iox"],
   "managedFields": [
     {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:theirs": {}}}}},
@@ -62,8 +63,11 @@ func TestReadTakesAnApplicationApart(t *testing.T) {
 			resource.OpState:   `{"phase":"Running"}`,
 			resource.Operation: `{"sync":{}}`,
 			resource.OpID:      "op-1",
+			resource.Refresh:   "hard-1/2026-01-02T03:04:05Z",
 			resource.Fault:     "it failed",
 			resource.Pending:   "p",
+
+			resource.RefreshMark: "hard",
 		},
 	}
 	hub := l.read(resource.Application, resource.Principal, u)
@@ -111,6 +115,13 @@ func TestPatchNamesVersionAndWhatDiffersOnly(t *testing.T) {
 	patch, err := l.patch(resource.Principal, cur, want, "now")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"metadata":{"uid":"u-1","resourceVersion":"12"},"operation":null,"status":{"operationState":{"phase":"Succeeded"}}}`, patch)
+
+	want = cur.Object
+	want.Parts[resource.OpID], want.Parts[resource.RefreshMark] = "", ""
+	patch, err = l.patch(resource.Principal, cur, want, "now")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"metadata":{"uid":"u-1","resourceVersion":"12","annotations":{"argocd.argoproj.io/refresh":null,
+		"argocd-agent.argoproj-labs.io/operation-id":",hard-1/2026-01-02T03:04:05Z"}}}`, patch)
 
 	want = cur.Object
 	want.Parts[resource.Fault] = "otherwise"

@@ -10,11 +10,12 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// The marks that the two programs leave on objects. They never travel.
+// The marks that are left on objects. They never travel.
 const (
 	sourceUIDAnnotation    = "argocd.argoproj.io/source-uid"
 	principalUIDAnnotation = "argocd.argoproj.io/principal-uid"
-	operationIDAnnotation  = "argocd-agent.argoproj-labs.io/operation-id"
+	operationIDAnnotation  = "argocd-agent.argoproj-labs.io/operation-id" // of a request to run something, and of one to refresh
+	refreshAnnotation      = "argocd.argoproj.io/refresh"                 // Argo CD's own
 
 	// AgentNameLabel names the agent that a namespace, a cluster secret, or a copy on the
 	// hub belongs to.
@@ -28,7 +29,8 @@ const FieldManager = "argocd-agent"
 var homebound = []string{
 	"kubectl.kubernetes.io/last-applied-configuration",
 	"notified.notifications.argoproj.io",
-	"argocd.argoproj.io/refresh",
+	refreshAnnotation,
+	"argocd.argoproj.io/hydrate",
 	sourceUIDAnnotation,
 	principalUIDAnnotation,
 	operationIDAnnotation,

@@ -120,6 +120,8 @@ func wanted(t *rapid.T, name string) resource.Object {
 	}
 	o.Parts[resource.Meta] = resource.Metadata{Labels: keys.Draw(t, name), Annotations: keys.Draw(t, name), Finalizers: cascade}.Text()
 	o.Parts[resource.OpID] = rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, name)
+	o.Parts[resource.Refresh] = rapid.SampledFrom([]string{"", "normal-1", "hard-2/then"}).Draw(t, name)
+	o.Parts[resource.RefreshMark] = rapid.SampledFrom([]string{"", "normal", "hard"}).Draw(t, name)
 	for _, p := range []resource.Part{resource.Fault, resource.Pending, resource.Held} {
 		o.Parts[p] = rapid.SampledFrom([]string{"", "it failed", "again"}).Draw(t, name)
 	}
@@ -139,7 +141,7 @@ func TestPatchMakesWhatIsWantedAndNothingElse(t *testing.T) {
 		require.NoError(t, err)
 		object = apply(object, map[string]any{"metadata": map[string]any{
 			"uid": "u", "resourceVersion": "7", "generation": int64(3),
-			"annotations": map[string]any{"argocd.argoproj.io/refresh": "hard"},
+			"annotations": map[string]any{"argocd.argoproj.io/hydrate": "normal"},
 			"finalizers":  append(finalizersOf(object), "example.com/theirs"),
 		}, "extra": map[string]any{"field": "theirs"}}).(map[string]any)
 
@@ -161,7 +163,7 @@ func TestPatchMakesWhatIsWantedAndNothingElse(t *testing.T) {
 		require.Equal(t, want.Parts, got.Parts, text)
 		require.Equal(t, want.Origin, got.Origin)
 		require.Equal(t, map[string]any{"field": "theirs"}, after["extra"])
-		require.Equal(t, "hard", u.GetAnnotations()["argocd.argoproj.io/refresh"])
+		require.Equal(t, "normal", u.GetAnnotations()["argocd.argoproj.io/hydrate"])
 		require.Contains(t, u.GetFinalizers(), "example.com/theirs")
 	})
 }

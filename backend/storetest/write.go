@@ -59,10 +59,12 @@ func writeChangesEachPart(t *testing.T, w World) {
 	one := resource.Parts{
 		resource.Spec: spec, resource.Meta: metadata("a", "1", "b", "1").Text(), resource.Status: status, resource.OpState: opState,
 		resource.Operation: operation, resource.OpID: "id-1", resource.Fault: "it failed", resource.Pending: "it waits", resource.Held: "it is held",
+		resource.Refresh: "hard-1", resource.RefreshMark: "hard",
 	}
 	two := resource.Parts{
 		resource.Spec: otherSpec, resource.Meta: metadata("b", "2", "c", "2").Text(), resource.Status: otherStatus, resource.OpState: otherOpState,
 		resource.Operation: otherOperation, resource.OpID: "id-2", resource.Fault: "it failed otherwise", resource.Pending: "it still waits", resource.Held: "it is still held",
+		resource.Refresh: "normal-2/2026-01-02T03:04:05Z", resource.RefreshMark: "normal",
 	}
 	for _, rest := range []resource.Parts{{resource.Spec: spec}, one} {
 		o := w.app("alone")

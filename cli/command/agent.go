@@ -2,6 +2,7 @@ package command
 
 import (
 	"slices"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -21,6 +22,7 @@ func agentCommand() *cli.Command {
 			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the agent on this cluster"),
 			f.String("adoption-policy", "", "always", "the `policy` for an Application that is here already when the control plane has one of its name: always (it is taken over) or never"),
 			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),
+			f.Duration("operation-expiry", "", 24*time.Hour, "how old a sync asked for on the control plane may be for the agent to begin it, a `duration`; an older one ends as failed; 0 is any age"),
 			f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
 			f.Int("server-port", "REMOTE_PORT", 7422, "the `port` of the principal"),
 			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
@@ -56,6 +58,10 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	expiry, err := shell.NotNegative(c, "operation-expiry")
+	if err != nil {
+		return err
+	}
 	open, err := shell.Choice(c, "transport", agentTransports())
 	if err != nil {
 		return err
@@ -84,6 +90,7 @@ func runAgent(c *cli.Context) error {
 		Dialer:    dialer,
 		Store:     cluster.store,
 		Rules:     rules,
+		Expiry:    expiry,
 		Tick:      p.tick,
 		Letters:   book,
 		Log:       log,

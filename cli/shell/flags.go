@@ -157,6 +157,14 @@ func Positive(c *cli.Context, flag string) (time.Duration, error) {
 	return c.Duration(flag), nil
 }
 
+// NotNegative returns a duration that may be nought.
+func NotNegative(c *cli.Context, flag string) (time.Duration, error) {
+	if v := c.Duration(flag); v < 0 {
+		return 0, &UsageError{Where: "--" + flag, What: fmt.Sprintf("%v is below zero", v), Advice: "write a duration such as 24h, or 0"}
+	}
+	return c.Duration(flag), nil
+}
+
 // Needed returns the text of a flag that must be given.
 func Needed(c *cli.Context, flag, advice string) (string, error) {
 	if v := c.String(flag); v != "" {

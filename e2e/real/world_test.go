@@ -44,6 +44,8 @@ type world struct {
 	fleet      bool              // edge-2 has the Applications of the fleet
 	repos      map[string]*stack.GitRepo
 	revoked    map[string][]span // of the audit logs, by cluster: what is refused there is meant to be
+	autonomous map[string]bool   // which agents are; all others are managed
+	mortals    bool              // the programs with failpoints are built
 }
 
 // An agent is one agent, and the place of its Applications on either side.
@@ -62,12 +64,17 @@ var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2"}
 
 // newWorld starts the clusters and the principal, to which no agent has connected yet.
 func newWorld(t *testing.T) *world {
+	return newWorldOf(t,
+		stack.ClusterConfig{Name: "hub", CRDs: true, Controllers: true, Etcd: true}, // one of them empties namespaces
+		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
+		stack.ClusterConfig{Name: "spoke-2", CRDs: true, Controllers: true}, // of which one ends foreground deletions
+	)
+}
+
+// newWorldOf is newWorld of these clusters.
+func newWorldOf(t *testing.T, clusters ...stack.ClusterConfig) *world {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
-	s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{
-		{Name: "hub", CRDs: true, Controllers: true, Etcd: true}, // one of them empties namespaces
-		{Name: "spoke-1", ArgoCD: true},
-		{Name: "spoke-2", CRDs: true, Controllers: true}, // of which one ends foreground deletions
-	}})
+	s := stacktest.Start(t, stack.Config{Clusters: clusters})
 	w := &world{stack: s, hub: s.Cluster("hub"), dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
 	w.repos, w.revoked = map[string]*stack.GitRepo{}, map[string][]span{}
 	require.NoError(t, os.MkdirAll(w.tmp(), 0o755))
@@ -175,8 +182,16 @@ func (w *world) ctl(t *testing.T, args ...string) string {
 
 // register makes an agent known, and gives it its certificate.
 func (w *world) register(t *testing.T, name string) {
-	w.ctl(t, "agent", "create", name, "--mode", "managed")
+	w.ctl(t, "agent", "create", name, "--mode", w.mode(name))
 	w.ctl(t, "pki", "issue", "agent", name, "--agent-context", spokes[name])
+}
+
+// mode returns the mode of an agent.
+func (w *world) mode(name string) string {
+	if w.autonomous[name] {
+		return "autonomous"
+	}
+	return "managed"
 }
 
 // agent returns an agent, which is registered and started when it is asked for first.
@@ -204,7 +219,7 @@ func (w *world) newAgent(t *testing.T, name string) *agent {
 		client = oldClient
 	}
 	a.program = w.program(t, "agent", cluster, w.account(t, cluster), client,
-		"--agent-mode", "managed", "--server-address", host, "--server-port", port)
+		"--agent-mode", w.mode(name), "--server-address", host, "--server-port", port)
 	w.agents[name] = a
 	return a
 }

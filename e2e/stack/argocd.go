@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,14 +20,14 @@ const ArgoCDNamespace = "argocd"
 func (c *Cluster) startArgoCD(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.installArgoCD(groupCtx) })
-	if c.cfg.ArgoCD || c.cfg.Server {
+	if c.rendersManifests() {
 		group.Go(func() error { return c.startRedis(groupCtx) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	group, ctx = errgroup.WithContext(ctx)
-	if c.cfg.ArgoCD || c.cfg.Server {
+	if c.rendersManifests() {
 		group.Go(func() error { return c.startRepoServer(ctx) })
 	}
 	if c.cfg.ArgoCD {
@@ -35,7 +36,15 @@ func (c *Cluster) startArgoCD(ctx context.Context) error {
 	if c.cfg.Server {
 		group.Go(func() error { return c.startArgoCDServer(ctx) })
 	}
+	if c.cfg.ApplicationSets {
+		group.Go(func() error { return c.startAppSetController(ctx) })
+	}
 	return group.Wait()
+}
+
+// rendersManifests reports whether a part runs that asks the repo-server.
+func (c *Cluster) rendersManifests() bool {
+	return c.cfg.ArgoCD || c.cfg.Server || c.cfg.ApplicationSets
 }
 
 // installArgoCD creates the namespace, the configuration, the resource
@@ -70,7 +79,7 @@ func (c *Cluster) InstallArgoCDCRDs(ctx context.Context) error {
 		names = append(names, "applicationset")
 	}
 	for _, name := range names {
-		definition, err := c.stack.binaries.read("argocd2", name+"-crd.yaml")
+		definition, err := c.stack.binaries.argoCDFile(name + "-crd.yaml")
 		if err != nil {
 			return fmt.Errorf("stack: read the definition of %s: %w", name, err)
 		}
@@ -148,6 +157,7 @@ func (c *Cluster) startAppController(ctx context.Context) error {
 			"--redis=" + c.address(Redis),
 			"--repo-server=" + c.address(RepoServer), "--repo-server-plaintext",
 			"--app-resync=86400", // else it writes the time into every Application each three minutes
+			"--application-namespaces=" + c.applicationNamespaces(),
 		},
 		Env:   env,
 		Ready: answers(nil, "http://"+c.address(metrics(AppController))+"/healthz"),
@@ -168,10 +178,36 @@ func (c *Cluster) startArgoCDServer(ctx context.Context) error {
 			"--repo-server=" + c.address(RepoServer), "--repo-server-plaintext",
 			"--disable-auth", "--insecure",
 			"--dex-server=http://" + loopback(1), // there is none
+			"--application-namespaces=" + c.applicationNamespaces(),
 		},
 		Env:   env,
 		Ready: answers(nil, c.ArgoCDServerURL()+"/healthz"),
 	}).Start(ctx)
+}
+
+func (c *Cluster) startAppSetController(ctx context.Context) error {
+	env, err := c.argoCDEnv(AppSetController)
+	if err != nil {
+		return err
+	}
+	return c.part(programs, AppSetController, ProcessConfig{
+		Args: []string{
+			"--namespace=" + ArgoCDNamespace,
+			"--metrics-addr=" + c.address(metrics(AppSetController)),
+			"--probe-addr=" + c.address(probes(AppSetController)),
+			"--webhook-addr=" + c.address(webhooks(AppSetController)),
+			"--argocd-repo-server=" + c.address(RepoServer), "--repo-server-plaintext",
+			"--applicationset-namespaces=" + c.applicationNamespaces(),
+			"--enable-scm-providers=false", // or it would not take other namespaces
+		},
+		Env:   env,
+		Ready: answers(nil, "http://"+c.address(metrics(AppSetController))+"/metrics"),
+	}).Start(ctx)
+}
+
+// applicationNamespaces returns the value of a flag that lists namespaces.
+func (c *Cluster) applicationNamespaces() string {
+	return strings.Join(c.cfg.ApplicationNamespaces, ",")
 }
 
 // argoCDEnv makes the directories of a part of Argo CD and returns its

@@ -17,9 +17,10 @@ import (
 
 // Binaries are the programs that a stack is made of.
 type Binaries struct {
-	cache string
-	dirs  map[string]string // by component
-	paths map[string]string // by program
+	cache  string
+	argoCD string            // the major version of Argo CD
+	dirs   map[string]string // by component
+	paths  map[string]string // by program
 }
 
 // Path returns the absolute path of a program: the name of a part, such as
@@ -28,10 +29,15 @@ type Binaries struct {
 func (b *Binaries) Path(name string) string { return b.paths[name] }
 
 // Build returns the programs, after it has built those that the user's cache
-// directory lacks. It prints a line to out before and after each step that
+// directory lacks. argoCD is a major version of Argo CD, such as
+// [DefaultArgoCD]. It prints a line to out before and after each step that
 // takes time; a cold build takes about eight minutes on two cores. Programs
 // that run at once build one after the other, and each thing once.
-func Build(ctx context.Context, out io.Writer) (*Binaries, error) {
+func Build(ctx context.Context, argoCD string, out io.Writer) (*Binaries, error) {
+	wanted, err := components(argoCD)
+	if err != nil {
+		return nil, fmt.Errorf("stack: build: %w", err)
+	}
 	source, err := sourceDir()
 	if err != nil {
 		return nil, fmt.Errorf("stack: build: %w", err)
@@ -40,11 +46,11 @@ func Build(ctx context.Context, out io.Writer) (*Binaries, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stack: build: %w", err)
 	}
-	b := &Binaries{cache: cache, dirs: map[string]string{}, paths: map[string]string{}}
+	b := &Binaries{cache: cache, argoCD: argoCD, dirs: map[string]string{}, paths: map[string]string{}}
 	if err := b.host(ctx, out); err != nil {
 		return nil, fmt.Errorf("stack: build: %w", err)
 	}
-	for _, c := range components() {
+	for _, c := range wanted {
 		k := builder{component: c, source: filepath.Join(source, c.name), cache: cache, out: out}
 		dir, err := k.ensure(ctx)
 		if err != nil {
@@ -210,7 +216,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// read returns a file that came with a component.
-func (b *Binaries) read(component, name string) ([]byte, error) {
-	return os.ReadFile(filepath.Join(b.dirs[component], name))
+// argoCDFile returns a file that came with Argo CD.
+func (b *Binaries) argoCDFile(name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(b.dirs["argocd"+b.argoCD], name))
 }

@@ -88,3 +88,19 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
+
+func TestOneVersionOfArgoCDIsBuilt(t *testing.T) {
+	for major, name := range map[string]string{"2": "argocd2", "3": "argocd3"} {
+		all, err := components(major)
+		require.NoError(t, err)
+		var names []string
+		for _, c := range all {
+			names = append(names, c.name)
+			_, err := os.Stat(filepath.Join(c.name, "go.mod"))
+			require.NoError(t, err)
+		}
+		require.Equal(t, []string{"kube", name, "kwok"}, names)
+	}
+	_, err := Build(t.Context(), "1", &bytes.Buffer{})
+	require.EqualError(t, err, `stack: build: there is no Argo CD "1": choose one of 2, 3`)
+}

@@ -77,6 +77,7 @@ func (s *Stack) newCluster(cfg ClusterConfig) (*Cluster, error) {
 func (c *Cluster) reserve() error {
 	for _, name := range []string{
 		APIServer, Kwok, Redis, RepoServer, metrics(RepoServer), metrics(AppController), ArgoCDServer, metrics(ArgoCDServer),
+		metrics(AppSetController), probes(AppSetController), webhooks(AppSetController),
 	} {
 		port, err := c.stack.Port()
 		if err != nil {
@@ -90,6 +91,10 @@ func (c *Cluster) reserve() error {
 
 // metrics names the second port of a part.
 func metrics(part string) string { return part + "-metrics" }
+
+// probes and webhooks name further ports of a part.
+func probes(part string) string   { return part + "-probes" }
+func webhooks(part string) string { return part + "-webhooks" }
 
 // address returns where a part listens.
 func (c *Cluster) address(part string) string { return loopback(c.ports[part]) }

@@ -1,6 +1,11 @@
 package stack
 
-import "strings"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // The parts of a cluster, as [Cluster.Process] knows them.
 const (
@@ -12,13 +17,23 @@ const (
 	RepoServer        = "argocd-repo-server"
 	AppController     = "argocd-application-controller"
 	ArgoCDServer      = "argocd-server"
+	AppSetController  = "argocd-applicationset-controller"
 )
 
 const (
 	kubernetesVersion = "1.34.4"
-	argoCDVersion     = "2.14.21"
 	kwokVersion       = "0.8.0"
 )
+
+// DefaultArgoCD is the major version of Argo CD that runs where none is asked for.
+const DefaultArgoCD = "2"
+
+// argoCDVersions maps each major version of Argo CD that can be asked for to the one that
+// is built; its module is in the directory argocd<major>.
+var argoCDVersions = map[string]string{
+	"2": "2.14.21",
+	"3": "3.2.11",
+}
 
 // A component is one binary built from a module below this directory.
 type component struct {
@@ -37,9 +52,14 @@ type file struct {
 	name   string
 }
 
-// components lists what has to be built, the longest build first.
-func components() []component {
-	return []component{kubeComponent(), argoCDComponent(), kwokComponent()}
+// components lists what has to be built, the longest build first. argoCD is a major
+// version of Argo CD.
+func components(argoCD string) ([]component, error) {
+	version, ok := argoCDVersions[argoCD]
+	if !ok {
+		return nil, fmt.Errorf("there is no Argo CD %q: choose one of %s", argoCD, strings.Join(slices.Sorted(maps.Keys(argoCDVersions)), ", "))
+	}
+	return []component{kubeComponent(), argoCDComponent(argoCD, version), kwokComponent()}, nil
 }
 
 func kubeComponent() component {
@@ -60,18 +80,18 @@ func kubeComponent() component {
 	}
 }
 
-func argoCDComponent() component {
-	const module = "github.com/argoproj/argo-cd/v2"
+func argoCDComponent(major, version string) component {
+	module := "github.com/argoproj/argo-cd/v" + major
 	crd := func(name string) file {
 		return file{module: module, path: "manifests/crds/" + name + "-crd.yaml", name: name + "-crd.yaml"}
 	}
 	return component{
-		name:    "argocd2",
-		title:   "Argo CD " + argoCDVersion,
-		version: argoCDVersion,
-		ldflags: []string{"-X " + module + "/common.version=" + argoCDVersion},
+		name:    "argocd" + major,
+		title:   "Argo CD " + version,
+		version: version,
+		ldflags: []string{"-X " + module + "/common.version=" + version},
 		links: []string{
-			"argocd", AppController, "argocd-applicationset-controller",
+			"argocd", AppController, AppSetController,
 			"argocd-git-ask-pass", "argocd-notifications", RepoServer, ArgoCDServer,
 		},
 		files: []file{crd("application"), crd("applicationset"), crd("appproject")},

@@ -4,7 +4,8 @@
 //
 // [Build] compiles the servers from their Go modules (kube, argocd2 and kwok
 // below this directory, each a module of its own) and keeps the results in the
-// user's cache directory. [Start] starts one etcd and any number of clusters; a
+// user's cache directory. Argo CD 3 (argocd3) is built only where it is asked
+// for, by [Config].ArgoCD. [Start] starts one etcd and any number of clusters; a
 // cluster is an API server with its own authority, ServiceAccount keys and
 // audit log, and, where its [ClusterConfig] asks for them, a controller
 // manager, a scheduler, a played node and the parts of Argo CD. Every one of

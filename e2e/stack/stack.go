@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ const stopTime = 30 * time.Second
 type Config struct {
 	// Clusters lists the clusters; their names differ.
 	Clusters []ClusterConfig
+	// ArgoCD is the major version of Argo CD on all of them, "2" or "3"; empty means
+	// [DefaultArgoCD].
+	ArgoCD string
 	// Output is where the progress of a build goes; nil discards it.
 	Output io.Writer
 }
@@ -34,8 +38,13 @@ type ClusterConfig struct {
 	// CRDs installs the Argo CD resource definitions for Application and
 	// AppProject, the namespace argocd and Argo CD's configuration in it.
 	CRDs bool
-	// ApplicationSets installs the definition of ApplicationSet too.
+	// ApplicationSets installs the definition of ApplicationSet too, and runs its
+	// controller, with Redis and the repo-server. It implies CRDs.
 	ApplicationSets bool
+	// ApplicationNamespaces are the namespaces beside argocd in which Argo CD takes
+	// Applications and ApplicationSets; globs are allowed. The project "default" takes
+	// them from anywhere.
+	ApplicationNamespaces []string
 	// Etcd gives the cluster an etcd of its own, which can go back in time alone: see
 	// [Cluster.Snapshot] and [Cluster.Restore].
 	Etcd bool
@@ -83,7 +92,7 @@ func Start(ctx context.Context, dir string, cfg Config) (*Stack, error) {
 	if out == nil {
 		out = io.Discard
 	}
-	binaries, err := Build(ctx, out)
+	binaries, err := Build(ctx, cmp.Or(cfg.ArgoCD, DefaultArgoCD), out)
 	if err != nil {
 		return nil, err
 	}

@@ -27,13 +27,17 @@ import (
 func TestStack(t *testing.T) {
 	s := stacktest.Start(t, stack.Config{
 		Clusters: []stack.ClusterConfig{
-			{Name: "hub", Server: true},
-			{Name: "spoke", ArgoCD: true},
+			{Name: "hub", Server: true, ApplicationSets: true, ApplicationNamespaces: []string{"edge-*"}},
+			{Name: "spoke", ArgoCD: true, Server: true},
 		},
 	})
 	t.Run("Application becomes healthy", func(t *testing.T) { testApplication(t, s) })
 	t.Run("pods show logs and take exec", func(t *testing.T) { testPods(t, s) })
 	t.Run("argocd-server lists Applications", func(t *testing.T) { testArgoCDServer(t, s) })
+	t.Run("the CLI waits until a sync has ended", func(t *testing.T) { testCLISync(t, s) })
+	t.Run("the CLI tells how it ended", func(t *testing.T) { testCLIExit(t, s) })
+	t.Run("Argo CD sees Applications in other namespaces", func(t *testing.T) { testOtherNamespaces(t, s) })
+	t.Run("an ApplicationSet makes Applications in its namespace", func(t *testing.T) { testApplicationSet(t, s) })
 	t.Run("RBAC binds ServiceAccounts and the audit log shows it", func(t *testing.T) { testAudit(t, s) })
 	t.Run("servers come back", func(t *testing.T) { testRestarts(t, s) })
 	t.Run("nothing is left", func(t *testing.T) { testClose(t, s) })

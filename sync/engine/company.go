@@ -62,6 +62,7 @@ func (e *Engine) notice(o *resource.Object, en *entry) {
 	}
 	o.Parts[resource.Pending], o.Parts[resource.Held] = e.pending(*o), ""
 	if en.held {
+		o.Parts[resource.RefreshMark] = "" // nobody is there to fulfil it
 		o.Parts[resource.Held] = "the agent no longer has it, and nobody is known to have deleted it: it stays until its removal is approved"
 	}
 }
@@ -69,12 +70,14 @@ func (e *Engine) notice(o *resource.Object, en *entry) {
 // pending says what waits for an agent that is away.
 func (e *Engine) pending(o resource.Object) string {
 	switch {
-	case !e.alone:
+	case !e.alone, o.Origin.UID == "" && !e.owns(o.Key, resource.Spec):
 		return ""
 	case o.Deleting && e.owns(o.Key, resource.Spec) && e.cfg.Rules.Confirmed(o.Key.Kind):
 		return "the agent is away: the deletion waits until it is back and has carried it out"
 	case o.Parts[resource.Operation] != "":
 		return "the agent is away: the operation waits until it is back"
+	case o.Parts[resource.Refresh] != "":
+		return "the agent is away: the refresh waits until it is back"
 	}
 	return ""
 }

@@ -43,11 +43,11 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 	if a == en.tried || same && (en.fault != "" || en.tries > 0 && now.Before(en.retry)) {
 		return nil
 	}
-	if !same {
-		en.tries = 0
-	}
 	if e.waits(k, en, goal) {
 		return nil
+	}
+	if !same {
+		en.tries = 0
 	}
 	e.lay(k, en, goal)
 	e.tally.note(en.local, goal)
@@ -136,7 +136,8 @@ func released(o resource.Object) *resource.Object {
 // mirrored returns what a copy should be.
 func (e *Engine) mirrored(now time.Time, o resource.Object, en *entry) *resource.Object {
 	if o.Origin.UID != "" && o.Origin.UID != en.told.UID && e.owns(o.Key, resource.Operation) {
-		o.Parts[resource.Operation], o.Parts[resource.OpID] = "", "" // what was to be run on is no more
+		// What the requests were for is no more.
+		o.Parts[resource.Operation], o.Parts[resource.OpID], o.Parts[resource.Refresh] = "", "", ""
 	}
 	o.Origin = resource.Origin{UID: en.told.UID, By: e.author(en.told)}
 	e.mirror(&o, en.told, en)

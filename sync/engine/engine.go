@@ -30,6 +30,8 @@ type Config struct {
 	Rules resource.Rules
 	Self  string // our identity: the hub's, or the agent's name
 	Peer  string // the peer's identity where it is known beforehand: the agent's name at the principal
+	// Expiry is how old a request to run something may be for an agent to take it; 0 is any age.
+	Expiry time.Duration
 }
 
 // Engine is the state of one side of one link. It is not safe for concurrent use.

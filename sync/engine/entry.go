@@ -34,6 +34,7 @@ type entry struct {
 	failure string          // why it failed last
 	stored  [resource.NumParts]exchange
 	stamp   stamp
+	fresh   string // the id chosen for a refresh until the store shows it
 	absence absence
 	laid    bool // the write that is under way is counted, see order
 	held    bool // it is among the Held of our Fuse

@@ -27,6 +27,7 @@ type node struct {
 	blind bool                  // its store is looked at in the wrong place: it seems empty
 	rev   int                   // the store's revision
 
+	heard  map[resource.Key]uint64        // the place of what the engine has heard last
 	failed map[resource.Key]engine.Action // what came to nothing since the last try
 
 	changes, data, control, writes int
@@ -40,8 +41,9 @@ type watched struct {
 }
 
 type job struct {
-	act  engine.Action
-	past bool // the process that wanted it is no more
+	act   engine.Action
+	past  bool   // the process that wanted it is no more
+	doubt string // see world.doubt
 }
 
 func (n *node) step(ev engine.Event) {
@@ -56,6 +58,7 @@ func (n *node) step(ev engine.Event) {
 	case engine.Retry:
 		delete(n.failed, ev.Key)
 	}
+	n.w.hear(n, ev)
 	acts := n.eng.Step(n.w.now, ev)
 	if *steps {
 		fmt.Printf("%v %T%+v -> %+v\n", n.side, ev, ev, acts)
@@ -79,7 +82,7 @@ func (n *node) step(ev engine.Event) {
 		}
 		delete(n.failed, k)
 		n.writes++
-		n.work = append(n.work, job{act: a})
+		n.work = append(n.work, job{act: a, doubt: n.w.doubt(n, a)})
 	}
 	switch ev := ev.(type) {
 	case engine.Opened, engine.Tick:
@@ -203,7 +206,7 @@ func (n *node) act() {
 	} else if !ok && n.w.norm {
 		ev.Outcome, ev.Text = engine.Refused, "may not remove"
 	} else {
-		ev.Object = n.apply(j.act)
+		ev.Object = n.apply(j)
 		if o := n.store[ev.Key]; j.past {
 			n.w.stray[o.UID] = true
 		}
@@ -221,14 +224,14 @@ func (n *node) refuses(o resource.Object) bool {
 }
 
 // apply does what is asked, unless it was overtaken. The store prunes what it does not know.
-func (n *node) apply(a engine.Action) *resource.Object {
-	switch a := a.(type) {
+func (n *node) apply(j job) *resource.Object {
+	switch a := j.act.(type) {
 	case engine.Write:
 		cur, o := n.store[a.Object.Key], a.Object
 		if cur.Version != o.Version {
 			return nil
 		}
-		n.w.checkWrite(n, cur, o)
+		n.w.checkWrite(n, cur, o, j.doubt)
 		if o.Version == "" && n.w.r.IntN(3) == 0 {
 			n.slow[o.Key] = true
 		}
@@ -293,7 +296,7 @@ func (n *node) turn() bool {
 // restart begins a new process. Writes of the old one may still take place.
 func (n *node) restart() {
 	n.eng = engine.New(n.w.config(n.side))
-	n.watch, n.done, n.failed = nil, nil, map[resource.Key]engine.Action{}
+	n.watch, n.done, n.failed, n.heard = nil, nil, map[resource.Key]engine.Action{}, map[resource.Key]uint64{}
 	for i := range n.work {
 		n.work[i].past = true
 	}

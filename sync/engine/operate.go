@@ -1,55 +1,164 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// operate hands a request to run something off from the principal to the agent. It is a
-// part like others, but nobody's copy: the principal keeps it set, under an id, until the
-// agent's row shows that the operation of this id has ended; the agent takes an id once.
+// operate hands requests off from the principal to the agent: to run something, to end it,
+// to refresh. They are parts like others, but nobody's copy. The principal keeps what is to
+// be run set, under an id, until the agent's row shows that the operation of this id has
+// ended; the agent takes an id once.
+//
+// An id is taken when the agent's object carries it, whether it runs or not; the principal
+// knows it from the agent's row, or from a state that is not its own word. One that it does
+// not know to be taken it takes back at once, and goes on to say so until the agent's row
+// has that id too: by then the agent has put it down as failed, or, if it had taken it
+// meanwhile, has ended it. So whichever word is first, the other follows.
 func (e *Engine) operate(now time.Time, o *resource.Object, t *Record, en *entry) {
-	if !o.Key.Kind.Has(resource.Operation) {
-		return
-	}
-	if e.owns(o.Key, resource.Operation) {
+	switch {
+	case !o.Key.Kind.Has(resource.Operation):
+	case e.owns(o.Key, resource.Operation):
 		e.request(now, o, t, en)
-		return
+		e.askRefresh(now, o, t, en)
+	case !o.Deleting:
+		e.take(now, o, t, en)
+		e.takeRefresh(now, o, t)
 	}
-	asked, id := t.Parts[resource.Operation], t.Parts[resource.OpID]
-	if asked != "" && id != o.Parts[resource.OpID] && o.Parts[resource.Operation] == "" && !o.Deleting {
+}
+
+// take is the agent's half.
+func (e *Engine) take(now time.Time, o *resource.Object, t *Record, en *entry) {
+	op, id, state := &o.Parts[resource.Operation], &o.Parts[resource.OpID], &o.Parts[resource.OpState]
+	asked, want := t.Parts[resource.Operation], t.Parts[resource.OpID]
+	end := resource.ParseTermination(t.Parts[resource.Terminate])
+	at, named := resource.OperationNamed(want, e.originalOf(*o), asked)
+	_, ours := resource.OperationNamed(*id, e.originalOf(*o), *op)
+	switch {
+	case *op != "":
+		// What a user here has asked for is not the principal's to end.
+		ours = ours || want == *id && en.keeps(resource.Operation, asked, *op)
+		if ours && slices.Contains(end.IDs, *id) && !resource.OperationFinished(*state) {
+			*state = resource.Terminating(*state, *op, now)
+		}
+	case end.Last() != "" && end.Last() != *id && (asked == "" || end.Last() == want):
+		text := cmp.Or(end.Operation, asked)
+		*id, *state = end.Last(), resource.FailedOperation(text, endedUnrun, began(end.Last(), e.originalOf(*o), text, now), now)
+	case asked == "" || want == *id:
+	case named && e.cfg.Expiry > 0 && now.Sub(at) > e.cfg.Expiry:
+		*id, *state = want, resource.FailedOperation(asked, "it was asked for more than "+e.cfg.Expiry.String()+" ago, and is not run any more", at, now)
+	default:
 		// The last state goes, as with Argo CD's own sync, or it would be taken for this one's.
-		o.Parts[resource.Operation], o.Parts[resource.OpID], o.Parts[resource.OpState] = asked, id, ""
+		*op, *id, *state = asked, want, ""
 	}
+}
+
+// endedUnrun is what both sides say of a request that was taken back.
+const endedUnrun = "terminated before the agent took it: nothing was run"
+
+// began returns when a request was made; now if its id does not say.
+func began(id, uid, operation string, now time.Time) time.Time {
+	if at, named := resource.OperationNamed(id, uid, operation); named {
+		return at
+	}
+	return now
 }
 
 // request is the principal's half.
 func (e *Engine) request(now time.Time, o *resource.Object, t *Record, en *entry) {
-	op, id, state := &o.Parts[resource.Operation], &o.Parts[resource.OpID], t.Parts[resource.OpState]
-	uid := o.Origin.UID
-	if e.owns(o.Key, resource.Spec) {
-		uid = o.UID
+	op, state := &o.Parts[resource.Operation], &o.Parts[resource.OpState]
+	told, known, uid := t.Parts[resource.OpState], t.Parts[resource.OpID], e.originalOf(*o)
+	r := resource.ParseRequests(o.Parts[resource.OpID])
+	at, named := resource.OperationNamed(r.ID, uid, *op)
+	mirror := func(want string) {
+		if !en.keeps(resource.OpState, want, *state) {
+			*state = want
+		}
 	}
-	_, named := resource.OperationNamed(*id, uid, *op)
 	switch {
+	case *op == "" && r.ID != "" && known != r.ID: // a user has taken it away
+		text, _ := resource.OperationOf(*state)
+		*state = resource.FailedOperation(text, endedUnrun, began(r.ID, uid, text, now), now)
+		r, en.stamp = r.Withdraw(), stamp{}
+	case *op == "" && r.ID == "" && len(r.Back) > 0:
+		if !slices.Contains(r.Back, known) { // the agent has not said that it knows
+			return
+		}
+		if told != "" {
+			mirror(told)
+		}
+		if known == r.Back[len(r.Back)-1] && resource.OperationFinished(told) {
+			r = resource.Requests{}
+		}
 	case *op == "":
-		*id = ""
-		if en.heard && !en.keeps(resource.OpState, state, o.Parts[resource.OpState]) {
-			o.Parts[resource.OpState] = state
+		r = resource.Requests{}
+		if en.heard {
+			mirror(told)
 		}
-	case !named: // new: an earlier operation's state is not this one's
+	case !named: // new, or somebody has rubbed the id out
 		if en.stamp.operation != *op || en.stamp.uid != uid {
-			en.stamp = stamp{*op, uid, resource.OperationID(uid, now, *op)}
+			en.stamp = stamp{*op, uid, newID(now, *op, uid, *state, t)}
 		}
-		*id = en.stamp.id
-		at, _ := resource.OperationNamed(*id, uid, *op)
-		o.Parts[resource.OpState] = resource.PendingOperation(*op, e.cfg.Peer, at)
-	case t.Parts[resource.OpID] != *id: // not taken yet
-	case resource.OperationFinished(state):
-		*op, *id, o.Parts[resource.OpState] = "", "", state
-		en.stamp = stamp{}
-	case state != "" && !en.keeps(resource.OpState, state, o.Parts[resource.OpState]):
-		o.Parts[resource.OpState] = state
+		if r.ID = en.stamp.id; known != r.ID { // an earlier operation's state is not this one's
+			at, _ = resource.OperationNamed(r.ID, uid, *op)
+			*state = resource.PendingOperation(*op, e.cfg.Peer, at)
+		}
+	case known != r.ID: // not known to be taken
+		if resource.OperationTerminating(*state) && resource.OperationPending(*state, e.cfg.Peer) {
+			r, *state = r.Withdraw(), resource.FailedOperation(*op, endedUnrun, at, now)
+			*op, en.stamp = "", stamp{}
+		}
+	case resource.OperationFinished(told):
+		*op, *state = "", told
+		r, en.stamp = resource.Requests{}, stamp{}
+	default:
+		r.Back = nil
+		if told != "" && (!resource.OperationTerminating(*state) || resource.OperationTerminating(told)) {
+			mirror(told)
+		}
 	}
+	o.Parts[resource.OpID] = r.Text()
+}
+
+// newID returns the id of a request that has none: that of the one which the agent has taken,
+// if the state says that it is still under way.
+func newID(now time.Time, operation, uid, state string, t *Record) string {
+	_, taken := resource.OperationNamed(t.Parts[resource.OpID], uid, operation)
+	if of, _ := resource.OperationOf(state); taken && of == operation && !resource.OperationFinished(state) {
+		return t.Parts[resource.OpID]
+	}
+	return resource.OperationID(uid, now, operation)
+}
+
+// requests returns parts, which are those of o, with what a principal has to say of its
+// requests. One that has no id yet is not made known.
+func (e *Engine) requests(o resource.Object, parts resource.Parts) resource.Parts {
+	op, state, uid := o.Parts[resource.Operation], o.Parts[resource.OpState], e.originalOf(o)
+	r := resource.ParseRequests(o.Parts[resource.OpID])
+	end := resource.Termination{IDs: r.Back}
+	parts[resource.OpID] = r.ID
+	switch _, named := resource.OperationNamed(r.ID, uid, op); {
+	case !named:
+		parts[resource.Operation], parts[resource.OpID] = "", ""
+		text, _ := resource.OperationOf(state)
+		if _, same := resource.OperationNamed(end.Last(), uid, text); same {
+			end.Operation = text
+		}
+	case resource.OperationTerminating(state):
+		end.IDs = append(end.IDs, r.ID)
+	}
+	parts[resource.Terminate] = end.Text()
+	parts[resource.Refresh], _ = resource.RefreshKept(o.Parts[resource.Refresh])
+	return parts
+}
+
+// originalOf returns the UID of the original that o is, or is the copy of.
+func (e *Engine) originalOf(o resource.Object) string {
+	if e.owns(o.Key, resource.Spec) {
+		return o.UID
+	}
+	return o.Origin.UID
 }

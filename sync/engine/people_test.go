@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -199,7 +201,7 @@ func (w *world) fewer(before, after resource.Metadata) bool {
 func (w *world) operate(o *resource.Object) {
 	id := fmt.Sprint("op", len(w.ops))
 	o.Parts[resource.Operation], o.Parts[resource.OpState] = fmt.Sprintf(`{"id":%q}`, id), ""
-	w.ops[o.Parts[resource.Operation]] = &operation{of: w.original(w.node[0], *o), key: o.Key}
+	w.ops[o.Parts[resource.Operation]] = &operation{of: w.original(w.node[0], *o), key: o.Key, asked: w.now}
 }
 
 // argo works on what is on the spoke: reconciles, runs operations, deletes.
@@ -215,21 +217,49 @@ func (w *world) argo(k resource.Key) bool {
 			w.fail("the workloads of %v were destroyed", o)
 		}
 		objectEdit{&o}.finalizer(false)
+	case op != "" && resource.OperationTerminating(o.Parts[resource.OpState]):
+		o.Parts[resource.Operation] = ""
+		o.Parts[resource.OpState] = fmt.Sprintf(`{"operation":%s,"phase":"Failed"}`, op)
 	case op != "" && o.Parts[resource.OpState] != fmt.Sprintf(`{"operation":%s,"phase":"Running"}`, op):
 		w.ops[op].runs++
 		o.Parts[resource.OpState] = fmt.Sprintf(`{"operation":%s,"phase":"Running"}`, op)
 	case op != "":
 		o.Parts[resource.Operation] = ""
 		o.Parts[resource.OpState] = fmt.Sprintf(`{"operation":%s,"phase":"Succeeded"}`, op)
-		o.Parts[resource.Status] = o.UID + " did " + op
+		o.Parts[resource.Status] = w.status(o, "did "+op)
+	case o.Parts[resource.RefreshMark] != "":
+		o.Parts[resource.RefreshMark] = ""
+		w.fresh[o.UID]++
+		if wish := w.wishes[k]; wish != nil && wish.of == w.original(n, o) {
+			wish.done = true
+		}
+		o.Parts[resource.Status] = w.status(o, "refreshed")
 	case w.faulty && k.Kind == resource.Application:
-		o.Parts[resource.Status] = fmt.Sprint(o.UID, " ", w.r.IntN(4))
+		o.Parts[resource.Status] = w.status(o, fmt.Sprint(w.r.IntN(4)))
 		w.deployed[o.UID] = true
 	default:
 		return false
 	}
 	n.put(o)
 	return true
+}
+
+// A status is what argo says of an object.
+type status struct {
+	Of           string // the UID of the object that it was of at first
+	Says         string
+	Refreshed    int // how often
+	ReconciledAt string
+}
+
+// status returns that of an object of the spoke which has been reconciled now.
+func (w *world) status(o resource.Object, says string) string {
+	return fmt.Sprintf(`{"of":%q,"reconciledAt":%q,"refreshed":%d,"says":%q}`, o.UID, w.now.UTC().Format(time.RFC3339), w.fresh[o.UID], says)
+}
+
+func statusOf(text string) (s status) {
+	_ = json.Unmarshal([]byte(text), &s) // what somebody has meddled with says nothing
+	return s
 }
 
 // finish lets a slow deletion end.
@@ -275,10 +305,12 @@ func (w *world) disturb() {
 		w.half[n.side].age(w.r)
 	case c < 16:
 		w.user(n)
-	case c < 19:
+	case c < 18:
 		w.request()
+	case c == 18:
+		w.wish(n)
 	case c < 23:
-		w.argo(w.key())
+		w.argo(app(w.r.IntN(w.names)))
 	case c == 23:
 		w.localRequest()
 	case c == 24: // somebody meddles with the spoke's parts at the hub
@@ -298,36 +330,4 @@ func (w *world) disturb() {
 	default:
 		n.step(engine.Tick{})
 	}
-}
-
-// request asks at the hub for something to be run, or takes that back.
-func (w *world) request() {
-	hub := w.node[0]
-	o, ok := hub.store[w.key()]
-	if !ok || o.Deleting || o.Excluded || w.original(hub, o) == "" || o.Key.Kind != resource.Application {
-		return
-	}
-	switch op := o.Parts[resource.Operation]; {
-	case op == "":
-		w.operate(&o)
-	case w.r.IntN(4) == 0:
-		w.ops[op].lost++
-		o.Parts[resource.Operation] = ""
-	default:
-		return
-	}
-	hub.put(o)
-}
-
-// localRequest asks on the spoke: that is nobody's to repeat.
-func (w *world) localRequest() {
-	spoke := w.node[1]
-	o, ok := spoke.store[w.key()]
-	if !ok || o.Deleting || o.Parts[resource.Operation] != "" || o.Key.Kind != resource.Application {
-		return
-	}
-	op := fmt.Sprintf(`{"id":"local%d"}`, len(w.ops))
-	o.Parts[resource.Operation], o.Parts[resource.OpState] = op, ""
-	w.ops[op] = &operation{of: o.UID, key: o.Key, lost: 1, local: true}
-	spoke.put(o)
 }

@@ -78,7 +78,7 @@ func (e *Engine) ownRow(en *entry) Body {
 	return r
 }
 
-// say returns the parts of o that we say. A request that has no id yet is not made known.
+// say returns the parts of o that we say.
 func (e *Engine) say(o resource.Object) (parts resource.Parts) {
 	for p := range resource.NumParts {
 		if e.owns(o.Key, p) && p != resource.Fault {
@@ -86,14 +86,9 @@ func (e *Engine) say(o resource.Object) (parts resource.Parts) {
 		}
 	}
 	if e.owns(o.Key, resource.Operation) {
-		uid := o.Origin.UID
-		if e.owns(o.Key, resource.Spec) {
-			uid = o.UID
-		}
-		if _, named := resource.OperationNamed(parts[resource.OpID], uid, parts[resource.Operation]); !named {
-			parts[resource.Operation], parts[resource.OpID] = "", ""
-		}
+		return e.requests(o, parts)
 	}
+	parts[resource.Refresh] = resource.Refreshed(o)
 	return parts
 }
 
@@ -113,8 +108,8 @@ func (e *Engine) assume(k resource.Key, en *entry) {
 			r.Parts[p] = o.Parts[p]
 		}
 	}
-	if e.owns(k, resource.Operation) && o.Parts[resource.Operation] != "" {
-		r.Parts[resource.OpState] = "" // it may be our own word that the request waits
+	if e.owns(k, resource.Operation) && o.Parts[resource.Operation]+o.Parts[resource.OpID] != "" {
+		r.Parts[resource.OpState] = "" // it may be our own word of what became of the request
 	}
 	if !e.owns(k, resource.Meta) {
 		m := resource.ParseMetadata(r.Parts[resource.Meta])

@@ -19,7 +19,7 @@ func fleet(t *testing.T, k linkKind, n int) *world {
 	w.settle(8)
 	for i := range n {
 		o := w.node[1].store[app(i)]
-		o.Parts[resource.Status] = o.UID + " fine"
+		o.Parts[resource.Status] = w.status(o, "fine")
 		w.node[1].put(o)
 	}
 	w.settle(4)
@@ -218,7 +218,7 @@ func TestRefusedOnce(t *testing.T) {
 	w.edit(1, "bad")
 	w.settle(4)
 	for i := range 20 {
-		w.node[1].change(app(1), func(o *resource.Object) { o.Parts[resource.Status] = fmt.Sprint(o.UID, " ", i) })
+		w.node[1].change(app(1), func(o *resource.Object) { o.Parts[resource.Status] = w.status(*o, fmt.Sprint(i)) })
 		w.settle(2)
 	}
 	w.expect(t)

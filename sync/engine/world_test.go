@@ -26,9 +26,10 @@ type world struct {
 
 	up     bool
 	faulty bool
-	calm   bool // no restarts and no lost stores
-	norm   bool // nothing may be removed
-	ours   bool // stores remember which metadata keys we wrote
+	calm   bool          // no restarts and no lost stores
+	norm   bool          // nothing may be removed
+	ours   bool          // stores remember which metadata keys we wrote
+	expiry time.Duration // of requests to run something
 
 	ops      map[string]*operation
 	deleted  map[string]bool           // UIDs of originals that their owner deleted
@@ -45,6 +46,9 @@ type world struct {
 	line     map[resource.Key][]string // the originals that a key has had
 	spoilt   map[resource.Digest]bool  // rows that were once unreadable when they arrived
 	babel    keySet                    // keys whose rows the agent cannot read
+	wishes   map[resource.Key]*wish    // the mark that is on an object of the hub, or was last
+	taken    map[string]int            // how often a request to refresh was taken
+	fresh    map[string]int            // how often a spoke object was refreshed, by its UID
 
 	asks, asked int // Asks, and the keys that they listed
 	err         error
@@ -55,8 +59,21 @@ type operation struct {
 	of    string // UID of the original
 	key   resource.Key
 	runs  int
-	lost  int  // how often the object that carried or remembered it was destroyed, or it was withdrawn
+	lost  int  // how often the object that carried or remembered it was destroyed
 	local bool // made on the spoke
+	asked time.Time
+	ended bool // somebody has terminated it, or taken it back
+	known bool // and the agent's engine has heard of that
+	late  bool // it expired
+}
+
+// A wish is a mark on an object of the hub by which a user wants it refreshed.
+type wish struct {
+	of   string // UID of the original
+	hard bool
+	// what there was when it was made: how often each copy had been refreshed
+	before map[string]int
+	done   bool // its copy was refreshed since
 }
 
 func newWorld(seed uint64, rules resource.Rules, k linkKind) *world {
@@ -66,6 +83,7 @@ func newWorld(seed uint64, rules resource.Rules, k linkKind) *world {
 		ops: map[string]*operation{}, deleted: map[string]bool{}, cascaded: map[string]bool{}, born: map[string]bool{},
 		copies: map[string]bool{}, stray: map[string]bool{}, pulled: map[string]bool{}, wiped: map[string]bool{},
 		foreign: map[string]bool{}, deployed: map[string]bool{}, blurred: map[string]bool{}, hidden: map[string]bool{}, spoilt: map[resource.Digest]bool{}, line: map[resource.Key][]string{},
+		wishes: map[resource.Key]*wish{}, taken: map[string]int{}, fresh: map[string]int{},
 	}
 	for i := range w.node {
 		w.half[i] = newHalf(k, w.random())
@@ -81,7 +99,7 @@ func (w *world) config(s resource.Side) engine.Config {
 	if s == resource.Principal {
 		return engine.Config{Side: s, Rules: w.rules, Self: w.hubID, Peer: "spoke"}
 	}
-	return engine.Config{Side: s, Rules: w.rules, Self: "spoke"}
+	return engine.Config{Side: s, Rules: w.rules, Self: "spoke", Expiry: w.expiry}
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -111,7 +129,7 @@ func (w *world) original(n *node, o resource.Object) string {
 }
 
 // checkWrite judges a write the moment it is done.
-func (w *world) checkWrite(n *node, cur, o resource.Object) {
+func (w *world) checkWrite(n *node, cur, o resource.Object, doubt string) {
 	hub, spoke := w.node[0], w.node[1]
 	if w.owner(n, o.Key) {
 		if cur.UID == "" || o.Parts[resource.Spec] != cur.Parts[resource.Spec] || o.Origin != cur.Origin {
@@ -141,10 +159,15 @@ func (w *world) checkWrite(n *node, cur, o resource.Object) {
 		}
 	}
 	if s := o.Parts[resource.Status]; n == hub && s != cur.Parts[resource.Status] && s != "" && s != "meddled" {
-		of, _, _ := strings.Cut(s, " ")
+		of := statusOf(s).Of
 		if to := w.original(n, o); of != to && !w.copies[of+" of "+to] {
 			w.fail("status %q was put on %v", s, o)
 		}
+	}
+	if n == hub {
+		w.checkHubRequests(cur, o)
+	} else {
+		w.checkSpokeRequests(cur, o, doubt)
 	}
 }
 
@@ -168,7 +191,8 @@ func (w *world) checkOrder(n *node, k resource.Key) {
 		return
 	}
 	for _, o := range n.store {
-		if o.Key.Kind == resource.Application && o.Deleting && o.Origin.UID != "" && !w.hidden[o.UID] && !w.hidden[o.Origin.UID] && !n.unseen(o.Key) {
+		if o.Key.Kind == resource.Application && o.Deleting && o.Origin.UID != "" && !w.hidden[o.UID] && !n.unseen(o.Key) &&
+			!slices.ContainsFunc(w.line[o.Key], func(uid string) bool { return w.hidden[uid] }) {
 			w.fail("%v: %v goes from under %v", n.side, k, o)
 		}
 	}
@@ -209,6 +233,8 @@ func (w *world) destroyed(n *node, o resource.Object) {
 	}
 	if n.side == resource.Agent {
 		delete(w.deployed, o.UID)
+	} else {
+		delete(w.wishes, o.Key)
 	}
 }
 

@@ -82,15 +82,18 @@ type Part uint8
 
 // The parts of an object.
 const (
-	Spec      Part = iota // what is wanted; its owner also decides whether the object exists
-	Meta                  // the owner's labels, annotations and Argo CD's own finalizer: the text of a Metadata
-	Status                // what is, without the state of an operation
-	OpState               // the state of the operation that runs or ran last
-	Operation             // a request to run something once; handed off, never mirrored
-	OpID                  // names the request asked for last (principal) or taken last (agent)
-	Fault                 // why the copy is not what it was told to be
-	Pending               // at a principal: what waits for the agent to come back; never travels
-	Held                  // at a principal: why a copy without an original is still there; never travels
+	Spec        Part = iota // what is wanted; its owner also decides whether the object exists
+	Meta                    // the owner's labels, annotations and Argo CD's own finalizer: the text of a Metadata
+	Status                  // what is, without the state of an operation
+	OpState                 // the state of the operation that runs or ran last
+	Operation               // a request to run something once; handed off, never mirrored
+	OpID                    // names the request asked for last (principal) or taken last (agent)
+	Fault                   // why the copy is not what it was told to be
+	Terminate               // a request to end the Operation of an id: see TerminateText; it travels, and is on no object
+	Refresh                 // names the request to refresh that waits (principal) or was taken last (agent); see RefreshID
+	RefreshMark             // Argo CD's own mark of an object to be refreshed, RefreshNormal or RefreshHard; never travels
+	Pending                 // at a principal: what waits for the agent to come back; never travels
+	Held                    // at a principal: why a copy without an original is still there; never travels
 	NumParts
 )
 
@@ -107,7 +110,7 @@ func PartNamed(name string) (Part, bool) {
 	return 0, false
 }
 
-var partNames = [NumParts]string{"spec", "meta", "status", "operationState", "operation", "operationID", "fault", "pending", "held"}
+var partNames = [NumParts]string{"spec", "meta", "status", "operationState", "operation", "operationID", "fault", "terminate", "refresh", "refreshMark", "pending", "held"}
 
 // Parts holds the canonical JSON of each Part (those from OpID on are plain text); "" is absent.
 type Parts [NumParts]string

@@ -156,6 +156,87 @@ func TestOperations(t *testing.T) {
 	require.False(t, resource.OperationFinished("no JSON"))
 }
 
+func TestWithdrawnRequests(t *testing.T) {
+	at := time.Unix(1_700_000_000, 123456789).UTC()
+	const operation = `{"sync":{"revision":"main"}}`
+	id := resource.OperationID("uid", at, operation)
+	r := resource.ParseRequests(id)
+	require.Equal(t, id, r.ID)
+	require.Empty(t, r.Back)
+	require.Equal(t, id, r.Text())
+	require.Empty(t, resource.Requests{}.Text())
+	back := r.Withdraw()
+	_, named := resource.OperationNamed(back.Text(), "uid", operation)
+	require.False(t, named, "it is not asked for any more")
+	back.ID = "another"
+	require.Equal(t, resource.Requests{Back: []string{id, "another"}}, resource.ParseRequests(back.Withdraw().Text()))
+	for i := range 20 {
+		back.ID = fmt.Sprint(i)
+		back = back.Withdraw()
+	}
+	require.Equal(t, []string{"12", "13", "14", "15", "16", "17", "18", "19"}, resource.ParseRequests(back.Text()).Back)
+	for _, end := range []resource.Termination{{}, {IDs: []string{id}}, {IDs: []string{"a", id}, Operation: `{"a b":"!"}`}} {
+		require.Equal(t, end, resource.ParseTermination(end.Text()))
+	}
+	require.Empty(t, resource.Termination{}.Text())
+	require.Empty(t, resource.Termination{}.Last())
+	require.Equal(t, "b", resource.ParseTermination("a!b").Last())
+
+	pending := resource.PendingOperation(operation, "edge-1", at)
+	require.True(t, resource.OperationPending(pending, "edge-1"))
+	require.True(t, resource.OperationPending(resource.Terminating(pending, operation, at), "edge-1"), "whatever its phase")
+	require.False(t, resource.OperationPending(pending, "edge-2"))
+	require.False(t, resource.OperationPending("", "edge-1"))
+
+	of, started := resource.OperationOf(pending)
+	require.Equal(t, operation, of)
+	require.True(t, at.Truncate(time.Second).Equal(started))
+
+	failed := resource.FailedOperation(operation, "because", at, at.Add(time.Minute))
+	require.JSONEq(t, `{"phase":"Failed","message":"because","startedAt":"2023-11-14T22:13:20Z","finishedAt":"2023-11-14T22:14:20Z","operation":{"sync":{"revision":"main"}}}`, failed)
+	require.True(t, resource.OperationFinished(failed))
+	require.JSONEq(t, `{"phase":"Failed","message":"because","startedAt":"2023-11-14T22:13:20Z","finishedAt":"2023-11-14T22:13:20Z","operation":{}}`,
+		resource.FailedOperation("", "because", at, at), "a schema demands an operation")
+
+	require.JSONEq(t, `{"phase":"Terminating","newField":1.10}`, resource.Terminating(`{"phase":"Running","newField":1.10}`, operation, at))
+	require.JSONEq(t, `{"phase":"Terminating","startedAt":"2023-11-14T22:13:20Z","operation":{"sync":{"revision":"main"}}}`, resource.Terminating("", operation, at))
+	require.True(t, resource.OperationTerminating(resource.Terminating("", operation, at)))
+	require.False(t, resource.OperationTerminating(pending))
+}
+
+func TestRefreshRequests(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0)
+	for mark, asked := range map[string]string{"normal": "normal", "hard": "hard", "anything": "normal"} {
+		id := resource.RefreshID(mark, at)
+		require.Equal(t, asked, resource.RefreshAsked(id))
+		require.Equal(t, id, resource.RefreshTaken(resource.TakeRefresh(id, "2026-01-02T03:04:05Z")))
+		got, kept := resource.RefreshKept(id)
+		require.Equal(t, id, got)
+		require.False(t, kept)
+		got, kept = resource.RefreshKept(resource.KeepRefresh(id))
+		require.Equal(t, id, got)
+		require.True(t, kept)
+	}
+	require.Equal(t, "whatever", resource.RefreshTaken("whatever"))
+
+	const before, later = "2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"
+	for name, c := range map[string]struct{ refresh, mark, status, want string }{
+		"none was asked for":         {"", "", `{"reconciledAt":"` + later + `"}`, ""},
+		"the mark is there":          {"hard-1/" + before, "hard", `{"reconciledAt":"` + later + `"}`, ""},
+		"it is done":                 {"hard-1/" + before, "", `{"reconciledAt":"` + later + `"}`, "hard-1"},
+		"the mark was rubbed out":    {"hard-1/" + before, "", `{"reconciledAt":"` + before + `"}`, ""},
+		"it cannot be reconciled":    {"hard-1/" + before, "", `{"reconciledAt":"` + before + `","conditions":[{"type":"InvalidSpecError"}]}`, "hard-1"},
+		"it never was reconciled":    {"hard-1/", "", ``, "hard-1"},
+		"before is not of interest":  {"hard-1/", "", `{"reconciledAt":"` + before + `"}`, "hard-1"},
+		"the status is none":         {"hard-1/" + before, "", `[]`, "hard-1"},
+		"somebody has meddled there": {"what", "", `{}`, "what"},
+	} {
+		o := resource.Object{}
+		o.Parts[resource.Refresh], o.Parts[resource.RefreshMark], o.Parts[resource.Status] = c.refresh, c.mark, c.status
+		require.Equal(t, c.want, resource.Refreshed(o), name)
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	note := func(k, v string) string {
 		return resource.Metadata{Annotations: map[string]string{k: v}}.Text()

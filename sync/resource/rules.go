@@ -69,8 +69,12 @@ var owners = map[Kind]map[Part][2]owner{
 		Operation: {hub, hub},
 		OpID:      {both, both},
 		Fault:     {spoke, nobody},
-		Pending:   {nobody, nobody},
-		Held:      {nobody, nobody},
+		Terminate: {hub, hub},
+		Refresh:   {both, both},
+		// What follows never travels.
+		RefreshMark: {nobody, nobody},
+		Pending:     {nobody, nobody},
+		Held:        {nobody, nobody},
 	},
 	Project: {
 		Spec: {hub, spoke},
@@ -106,9 +110,9 @@ func (k Kind) Has(p Part) bool {
 func (r Rules) Owns(s Side, k Kind, p Part) bool { return owners[k][p][r.Mode]&(1<<s) != 0 }
 
 // Mirrors reports whether part p of an object of kind k is the peer's alone, so that
-// side s makes its own equal to it.
+// side s makes its own equal to it. Requests are handed off instead.
 func (r Rules) Mirrors(s Side, k Kind, p Part) bool {
-	return owners[k][p][r.Mode] == 1<<s.Peer() && p != Operation
+	return owners[k][p][r.Mode] == 1<<s.Peer() && p != Operation && p != Terminate
 }
 
 // Kinds returns the kinds that travel.

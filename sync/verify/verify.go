@@ -186,7 +186,8 @@ func (p *pair) parts() {
 	reason := p.hub.Parts[resource.Fault]
 	p.part(Spec, resource.Spec, reason)
 	p.part(Status, resource.Status, "")
-	if p.hub.Parts[resource.Operation] == "" && p.spoke.Parts[resource.Operation] == "" {
+	// As long as a request stands the hub may speak of it before the spoke does.
+	if p.hub.Parts[resource.Operation]+p.hub.Parts[resource.OpID]+p.spoke.Parts[resource.Operation] == "" {
 		p.part(OpState, resource.OpState, "")
 	}
 }

@@ -80,8 +80,9 @@ func aRecord(t *rapid.T) engine.Message {
 	for p := range resource.NumParts {
 		r.Parts[p] = rapid.OneOf(rapid.Just(""), aJSON(3)).Draw(t, p.String())
 	}
-	r.Parts[resource.OpID] = rapid.String().Draw(t, "id")
-	r.Parts[resource.Fault] = rapid.String().Draw(t, "fault")
+	for _, p := range []resource.Part{resource.OpID, resource.Fault, resource.Terminate, resource.Refresh} {
+		r.Parts[p] = rapid.String().Draw(t, p.String()+" text")
+	}
 	return engine.Message{Key: aKey().Draw(t, "key"), Body: r}
 }
 

@@ -37,6 +37,8 @@ var examples = map[string]engine.Message{
 			resource.Operation: `{"sync":{"revision":"abc"}}`,
 			resource.OpID:      "1772368215-1f",
 			resource.Fault:     `admission webhook says "no"`,
+			resource.Terminate: `1772368215-1f {"sync":{"revision":"abc"}}`,
+			resource.Refresh:   "hard-1772368215",
 		}},
 	},
 	"tombstone": {

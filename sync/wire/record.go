@@ -13,7 +13,9 @@ import (
 
 // isText says which parts are plain text; all others are JSON, and are embedded as they
 // are.
-var isText = [resource.NumParts]bool{resource.OpID: true, resource.Fault: true}
+var isText = [resource.NumParts]bool{
+	resource.OpID: true, resource.Fault: true, resource.Terminate: true, resource.Refresh: true,
+}
 
 func encodeRecord(body engine.Body) (p payload, ok bool, err error) {
 	r, ok := body.(engine.Record)

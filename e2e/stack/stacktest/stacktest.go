@@ -19,6 +19,10 @@ const (
 	pollInterval = 50 * time.Millisecond
 )
 
+// ArgoCDVariable names the environment variable that says which major version of
+// Argo CD the clusters run, where their configuration does not.
+const ArgoCDVariable = "STACK_ARGOCD"
+
 // Start starts the clusters of cfg and ends them with the test. The directory
 // of state and logs is removed, unless the test has failed: then its path is
 // logged.
@@ -32,6 +36,9 @@ func Start(t testing.TB, cfg stack.Config) *stack.Stack {
 	t.Cleanup(func() { remove(t, dir) })
 	if cfg.Output == nil {
 		cfg.Output = t.Output()
+	}
+	if cfg.ArgoCD == "" {
+		cfg.ArgoCD = os.Getenv(ArgoCDVariable)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startTime)
 	defer cancel()

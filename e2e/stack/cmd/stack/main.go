@@ -1,8 +1,10 @@
 // Command stack builds the servers that the end-to-end tests run, and runs
 // them for whoever wants to look at them.
 //
-//	stack build   builds what the cache lacks
-//	stack up      runs a hub and two spokes until it is interrupted
+//	stack build [3]   builds what the cache lacks
+//	stack up [3]      runs a hub and two spokes until it is interrupted
+//
+// The number is the major version of Argo CD, by default 2.
 package main
 
 import (
@@ -27,21 +29,25 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 1 {
+	argoCD := stack.DefaultArgoCD
+	if len(args) == 2 {
+		argoCD = args[1]
+	}
+	if len(args) == 1 || len(args) == 2 {
 		switch args[0] {
 		case "build":
-			_, err := stack.Build(ctx, os.Stdout)
+			_, err := stack.Build(ctx, argoCD, os.Stdout)
 			return err
 		case "up":
-			return up(ctx)
+			return up(ctx, argoCD)
 		}
 	}
-	return errors.New("usage: stack build|up")
+	return errors.New("usage: stack build|up [2|3]")
 }
 
 // up runs a hub with argocd-server, a spoke with everything and one with an API
 // server only.
-func up(ctx context.Context) (err error) {
+func up(ctx context.Context, argoCD string) (err error) {
 	dir, err := os.MkdirTemp("", "stack-")
 	if err != nil {
 		return err
@@ -49,6 +55,7 @@ func up(ctx context.Context) (err error) {
 	start := time.Now()
 	s, err := stack.Start(ctx, dir, stack.Config{
 		Output: os.Stdout,
+		ArgoCD: argoCD,
 		Clusters: []stack.ClusterConfig{
 			{Name: "hub", Server: true},
 			{Name: "spoke1", ArgoCD: true},
