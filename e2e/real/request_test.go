@@ -37,7 +37,7 @@ func TestRequests(t *testing.T) {
 	w.autonomous = map[string]bool{"edge-2": true}
 	more, err := os.ReadFile(filepath.Join("..", "..", "deploy", "principal", "autonomous", "rbac.yaml"))
 	require.NoError(t, err)
-	require.NoError(t, w.hub.Apply(t.Context(), more))
+	require.NoError(t, w.hub.Apply(t.Context(), append(more, project...)))
 	for _, name := range []string{"edge-1", "edge-2"} {
 		a := w.agent(t, name)
 		for _, s := range []struct {
@@ -64,6 +64,19 @@ func TestRequests(t *testing.T) {
 	}
 	w.end(t)
 }
+
+// project is that of the autonomous agent's Applications on the hub.
+const project = `
+---
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: edge-2-default, namespace: argocd}
+spec:
+  sourceNamespaces: [edge-2]
+  sourceRepos: ["*"]
+  destinations: [{name: edge-2, namespace: "*"}]
+  clusterResourceWhitelist: [{group: "*", kind: "*"}]
+`
 
 // A ship is an Application with a hook before each sync, which waits until it is let go.
 type ship struct {
