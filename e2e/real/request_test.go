@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,9 @@ func TestRequests(t *testing.T) {
 		stack.ClusterConfig{Name: "spoke-2", ArgoCD: true},
 	)
 	w.autonomous = map[string]bool{"edge-2": true}
+	more, err := os.ReadFile(filepath.Join("..", "..", "deploy", "principal", "autonomous", "rbac.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, w.hub.Apply(t.Context(), append(more, project...)))
 	for _, name := range []string{"edge-1", "edge-2"} {
 		a := w.agent(t, name)
 		for _, s := range []struct {
@@ -59,6 +64,19 @@ func TestRequests(t *testing.T) {
 	}
 	w.end(t)
 }
+
+// project is that of the autonomous agent's Applications on the hub.
+const project = `
+---
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: edge-2-default, namespace: argocd}
+spec:
+  sourceNamespaces: [edge-2]
+  sourceRepos: ["*"]
+  destinations: [{name: edge-2, namespace: "*"}]
+  clusterResourceWhitelist: [{group: "*", kind: "*"}]
+`
 
 // A ship is an Application with a hook before each sync, which waits until it is let go.
 type ship struct {
@@ -230,12 +248,13 @@ func terminateRunning(t *testing.T, _ *world, _ *agent, s *ship) {
 func terminatePending(t *testing.T, _ *world, a *agent, s *ship) {
 	s.letGo(t)
 	a.stop(t)
-	s.argocd(t, "app", "sync", "--async")
+	ended := s.begin(t)
 	within(t, patience, a.hub.is(s.name, asked, has("waiting for agent "+a.name, "status", "operationState", "message")))
 	s.argocd(t, "app", "terminate-op")
 	took := within(t, patience, a.hub.is(s.name, failedWith("nothing was run")))
 	t.Logf("withdrawn after %.2f s", took.Seconds())
 	require.NoError(t, a.Start(t.Context()))
+	require.ErrorContains(t, <-ended, "exit code 1", "whoever has asked for it learns that it has failed")
 	within(t, time.Minute, s.on(failedWith("nothing was run"), synced(0)))
 	time.Sleep(5 * time.Second) // in which it would be run
 	require.NoError(t, s.on(failedWith("nothing was run"), synced(0))(t.Context()))
@@ -299,7 +318,10 @@ func pending(text string) func(*unstructured.Unstructured) error {
 // localSync: a sync that the spoke's own user asks for is seen on the hub; one that is asked
 // for there waits for it, and then runs.
 func localSync(t *testing.T, _ *world, a *agent, s *ship) {
-	a.spoke.patch(t, s.name, fields{"operation": fields{"initiatedBy": fields{"username": "local"}, "sync": fields{"revision": "main"}}})
+	a.spoke.patch(t, s.name, fields{"operation": fields{
+		"initiatedBy": fields{"username": "local"},
+		"sync":        fields{"revision": "main", "syncOptions": []any{"CreateNamespace=true"}},
+	}})
 	within(t, time.Minute, all(a.spoke.is(s.name, asked, hookWaits), a.hub.is(s.name, phase("Running"), hookWaits)))
 	s.argocd(t, "app", "sync", "--async")
 	within(t, patience, a.hub.is(s.name, asked, has("waiting for agent "+a.name, "status", "operationState", "message")))

@@ -22,11 +22,12 @@ type controller struct {
 	paused  bool
 	takes   time.Duration  // how long each step takes
 	runs    map[string]int // of each request, by the UID of its object and its text
+	fresh   map[string]int // how often each object was refreshed, by its name and the mark that asked for it
 }
 
 // startController starts one that ends with the test.
 func startController(t *testing.T, cluster *memstore.Store) *controller {
-	c := &controller{cluster: cluster, takes: 100 * time.Millisecond, runs: map[string]int{}}
+	c := &controller{cluster: cluster, takes: 100 * time.Millisecond, runs: map[string]int{}, fresh: map[string]int{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -79,7 +80,7 @@ func (c *controller) resume() {
 }
 
 func (c *controller) behind(o resource.Object) bool {
-	return o.Deleting || o.Parts[resource.Operation] != "" || o.Parts[resource.Status] != statusOf(o.Parts[resource.Spec])
+	return o.Deleting || o.Parts[resource.Operation]+o.Parts[resource.RefreshMark] != "" || o.Parts[resource.Status] != statusOf(o.Parts[resource.Spec])
 }
 
 // done reports whether there is nothing for it to do.
@@ -108,8 +109,17 @@ func (c *controller) reconcile(k resource.Key) {
 	default:
 		c.cluster.Edit(k, func(o *resource.Object) {
 			o.Parts[resource.Status] = statusOf(o.Parts[resource.Spec])
-			if op := o.Parts[resource.Operation]; op != "" {
-				c.ran(o.UID + " " + op)
+			if mark := o.Parts[resource.RefreshMark]; mark != "" {
+				c.count(c.fresh, o.Key.Name+" "+mark)
+				o.Parts[resource.RefreshMark] = ""
+			}
+			switch op := o.Parts[resource.Operation]; {
+			case op == "":
+			case resource.OperationTerminating(o.Parts[resource.OpState]):
+				o.Parts[resource.Operation] = ""
+				o.Parts[resource.OpState] = resource.FailedOperation(op, "Operation terminated", time.Time{}, time.Time{})
+			default:
+				c.count(c.runs, o.UID+" "+op)
 				o.Parts[resource.Operation] = ""
 				o.Parts[resource.OpState] = finished(op)
 			}
@@ -124,10 +134,17 @@ func (c *controller) counts() map[string]int {
 	return maps.Clone(c.runs)
 }
 
-func (c *controller) ran(what string) {
+// refreshes returns how often each object was refreshed, by its name and the mark.
+func (c *controller) refreshes() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runs[what]++
+	return maps.Clone(c.fresh)
+}
+
+func (c *controller) count(of map[string]int, what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of[what]++
 }
 
 // statusOf is the status of an Application with this spec: it holds the same number.

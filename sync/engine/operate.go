@@ -33,10 +33,10 @@ func (e *Engine) operate(now time.Time, o *resource.Object, t *Record, en *entry
 // take is the agent's half.
 func (e *Engine) take(now time.Time, o *resource.Object, t *Record, en *entry) {
 	op, id, state := &o.Parts[resource.Operation], &o.Parts[resource.OpID], &o.Parts[resource.OpState]
-	asked, want := t.Parts[resource.Operation], t.Parts[resource.OpID]
+	asked, want, uid := t.Parts[resource.Operation], t.Parts[resource.OpID], e.originalOf(*o)
 	end := resource.ParseTermination(t.Parts[resource.Terminate])
-	at, named := resource.OperationNamed(want, e.originalOf(*o), asked)
-	_, ours := resource.OperationNamed(*id, e.originalOf(*o), *op)
+	at, named := resource.OperationNamed(want, uid, asked)
+	_, ours := resource.OperationNamed(*id, uid, *op)
 	switch {
 	case *op != "":
 		// What a user here has asked for is not the principal's to end.
@@ -46,14 +46,21 @@ func (e *Engine) take(now time.Time, o *resource.Object, t *Record, en *entry) {
 		}
 	case end.Last() != "" && end.Last() != *id && (asked == "" || end.Last() == want):
 		text := cmp.Or(end.Operation, asked)
-		*id, *state = end.Last(), resource.FailedOperation(text, endedUnrun, began(end.Last(), e.originalOf(*o), text, now), now)
+		putDown(o, end.Last(), resource.FailedOperation(text, endedUnrun, began(end.Last(), uid, text, now), now))
 	case asked == "" || want == *id:
 	case named && e.cfg.Expiry > 0 && now.Sub(at) > e.cfg.Expiry:
-		*id, *state = want, resource.FailedOperation(asked, "it was asked for more than "+e.cfg.Expiry.String()+" ago, and is not run any more", at, now)
+		putDown(o, want, resource.FailedOperation(asked, "it was asked for more than "+e.cfg.Expiry.String()+" ago, and is not run any more", at, now))
 	default:
 		// The last state goes, as with Argo CD's own sync, or it would be taken for this one's.
 		*op, *id, *state = asked, want, ""
 	}
+}
+
+// putDown takes a request without running it. Whoever waits for its end waits, as after any
+// operation, until the object has been reconciled since.
+func putDown(o *resource.Object, id, state string) {
+	o.Parts[resource.OpID], o.Parts[resource.OpState] = id, state
+	o.Parts[resource.RefreshMark] = cmp.Or(o.Parts[resource.RefreshMark], resource.RefreshNormal)
 }
 
 // endedUnrun is what both sides say of a request that was taken back.
@@ -69,35 +76,21 @@ func began(id, uid, operation string, now time.Time) time.Time {
 
 // request is the principal's half.
 func (e *Engine) request(now time.Time, o *resource.Object, t *Record, en *entry) {
+	r := resource.ParseRequests(o.Parts[resource.OpID])
+	if o.Parts[resource.Operation] == "" {
+		r = e.withdrawn(now, o, t, en, r)
+	} else {
+		r = e.standing(now, o, t, en, r)
+	}
+	o.Parts[resource.OpID] = r.Text()
+}
+
+// standing sees to a request that stands.
+func (e *Engine) standing(now time.Time, o *resource.Object, t *Record, en *entry, r resource.Requests) resource.Requests {
 	op, state := &o.Parts[resource.Operation], &o.Parts[resource.OpState]
 	told, known, uid := t.Parts[resource.OpState], t.Parts[resource.OpID], e.originalOf(*o)
-	r := resource.ParseRequests(o.Parts[resource.OpID])
 	at, named := resource.OperationNamed(r.ID, uid, *op)
-	mirror := func(want string) {
-		if !en.keeps(resource.OpState, want, *state) {
-			*state = want
-		}
-	}
 	switch {
-	case *op == "" && r.ID != "" && known != r.ID: // a user has taken it away
-		text, _ := resource.OperationOf(*state)
-		*state = resource.FailedOperation(text, endedUnrun, began(r.ID, uid, text, now), now)
-		r, en.stamp = r.Withdraw(), stamp{}
-	case *op == "" && r.ID == "" && len(r.Back) > 0:
-		if !slices.Contains(r.Back, known) { // the agent has not said that it knows
-			return
-		}
-		if told != "" {
-			mirror(told)
-		}
-		if known == r.Back[len(r.Back)-1] && resource.OperationFinished(told) {
-			r = resource.Requests{}
-		}
-	case *op == "":
-		r = resource.Requests{}
-		if en.heard {
-			mirror(told)
-		}
 	case !named: // new, or somebody has rubbed the id out
 		if en.stamp.operation != *op || en.stamp.uid != uid {
 			en.stamp = stamp{*op, uid, newID(now, *op, uid, *state, t)}
@@ -117,10 +110,42 @@ func (e *Engine) request(now time.Time, o *resource.Object, t *Record, en *entry
 	default:
 		r.Back = nil
 		if told != "" && (!resource.OperationTerminating(*state) || resource.OperationTerminating(told)) {
-			mirror(told)
+			en.mirrorState(o, told)
 		}
 	}
-	o.Parts[resource.OpID] = r.Text()
+	return r
+}
+
+// withdrawn sees to an object on which no request stands, or none any more.
+func (e *Engine) withdrawn(now time.Time, o *resource.Object, t *Record, en *entry, r resource.Requests) resource.Requests {
+	told, known, state := t.Parts[resource.OpState], t.Parts[resource.OpID], o.Parts[resource.OpState]
+	switch {
+	case r.ID != "" && known != r.ID && (state == "" || resource.OperationPending(state, e.cfg.Peer)): // a user has taken it away
+		text, _ := resource.OperationOf(state)
+		o.Parts[resource.OpState] = resource.FailedOperation(text, endedUnrun, began(r.ID, e.originalOf(*o), text, now), now)
+		en.stamp = stamp{}
+		return r.Withdraw()
+	case r.ID == "" && len(r.Back) > 0:
+		if !slices.Contains(r.Back, known) { // the agent has not said that it knows
+			return r
+		}
+		if told != "" {
+			en.mirrorState(o, told)
+		}
+		if known != r.Back[len(r.Back)-1] || !resource.OperationFinished(told) {
+			return r
+		}
+	case en.heard:
+		en.mirrorState(o, told)
+	}
+	return resource.Requests{}
+}
+
+// mirrorState gives o the agent's state of the operation.
+func (en *entry) mirrorState(o *resource.Object, told string) {
+	if !en.keeps(resource.OpState, told, o.Parts[resource.OpState]) {
+		o.Parts[resource.OpState] = told
+	}
 }
 
 // newID returns the id of a request that has none: that of the one which the agent has taken,

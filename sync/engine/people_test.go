@@ -230,7 +230,7 @@ func (w *world) argo(k resource.Key) bool {
 	case o.Parts[resource.RefreshMark] != "":
 		o.Parts[resource.RefreshMark] = ""
 		w.fresh[o.UID]++
-		if wish := w.wishes[k]; wish != nil && wish.of == w.original(n, o) {
+		if wish, of := w.wishes[k], w.original(n, o); wish != nil && (wish.of == of || of == "") { // its mark may be stripped
 			wish.done = true
 		}
 		o.Parts[resource.Status] = w.status(o, "refreshed")
