@@ -89,7 +89,7 @@ func (p *Principal) Objects(ctx context.Context, agent string) ([]resource.Objec
 	if err != nil {
 		return nil, fmt.Errorf("principal: objects of %q: %w", agent, err)
 	}
-	place := Placement{Agent: a.Name, Mode: a.Mode}
+	place := p.placement(a)
 	return verify.Read(ctx, place.view(p.cfg.Store, func() {}), backend.Scope{})
 }
 

@@ -18,17 +18,20 @@ func TestPlacementKeys(t *testing.T) {
 		link   resource.Key
 		theirs bool
 	}{
-		"in the agent's namespace":    {app("edge-1", "guestbook"), app("", "guestbook"), true},
-		"dots in the name":            {app("edge-1", "a.b.c"), app("", "a.b.c"), true},
-		"in another's namespace":      {app("edge-10", "guestbook"), resource.Key{}, false},
-		"in the principal's own":      {app("argocd", "guestbook"), resource.Key{}, false},
-		"in none":                     {app("", "guestbook"), resource.Key{}, false},
-		"nameless, as no object is":   {app("edge-1", ""), resource.Key{}, false},
-		"named like its own agent":    {app("edge-1", "edge-1"), app("", "edge-1"), true},
-		"another kind, the same rule": {resource.Key{Kind: "AppProject", Namespace: "edge-1", Name: "p"}, resource.Key{Kind: "AppProject", Name: "p"}, true},
+		"in the agent's namespace":   {app("edge-1", "guestbook"), app("", "guestbook"), true},
+		"dots in the name":           {app("edge-1", "a.b.c"), app("", "a.b.c"), true},
+		"in another's namespace":     {app("edge-10", "guestbook"), resource.Key{}, false},
+		"in the principal's own":     {app("argocd", "guestbook"), resource.Key{}, false},
+		"in none":                    {app("", "guestbook"), resource.Key{}, false},
+		"nameless, as no object is":  {app("edge-1", ""), resource.Key{}, false},
+		"named like its own agent":   {app("edge-1", "edge-1"), app("", "edge-1"), true},
+		"a project":                  {resource.Key{Kind: resource.Project, Namespace: "argocd", Name: "p"}, resource.Key{Kind: resource.Project, Name: "p"}, true},
+		"a project beside the agent": {resource.Key{Kind: resource.Project, Namespace: "edge-1", Name: "p"}, resource.Key{}, false},
+		"a repository":               {resource.Key{Kind: resource.Secret, Namespace: "argocd", Name: "r"}, resource.Key{Kind: resource.Secret, Name: "r"}, true},
+		"what does not travel":       {resource.Key{Kind: "Pod", Namespace: "argocd", Name: "p"}, resource.Key{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := Placement{Agent: "edge-1"}
+			p := Placement{Agent: "edge-1", Namespace: "argocd"}
 			link, ok := p.Out(c.hub)
 			require.Equal(t, c.theirs, ok)
 			require.Equal(t, c.link, link)
@@ -40,7 +43,7 @@ func TestPlacementKeys(t *testing.T) {
 		})
 	}
 	for _, hostile := range []resource.Key{app("edge-2", "guestbook"), app("argocd", "x"), app("edge-1", "x"), app("", "")} {
-		_, ok := Placement{Agent: "edge-1"}.In(hostile)
+		_, ok := Placement{Agent: "edge-1", Namespace: "argocd"}.In(hostile)
 		require.False(t, ok, hostile)
 	}
 }
@@ -73,14 +76,23 @@ func TestPlacementOfParts(t *testing.T) {
 		"down, without a destination": {
 			part: resource.Spec, from: `{}`, to: `{"destination":{"server":"https://kubernetes.default.svc"}}`,
 		},
-		"down, no spec":            {part: resource.Spec, from: ``, to: ``},
-		"down, no object":          {part: resource.Spec, from: `[1]`, to: `[1]`},
-		"down, status":             {part: resource.Status, from: child, to: child},
-		"down, another kind":       {kind: "AppProject", part: resource.Spec, from: `{"a":1}`, to: `{"a":1}`},
-		"down, autonomous":         {mode: resource.Autonomous, part: resource.Spec, from: `{"project":"p"}`, to: `{"project":"p"}`},
-		"up, managed":              {up: true, part: resource.Spec, from: `{"project":"p"}`, to: `{"project":"p"}`},
-		"up, managed, status":      {up: true, part: resource.Status, from: child, to: child},
-		"up, another kind":         {up: true, mode: resource.Autonomous, kind: "AppProject", part: resource.Spec, from: `{"a":1}`, to: `{"a":1}`},
+		"down, no spec":   {part: resource.Spec, from: ``, to: ``},
+		"down, no object": {part: resource.Spec, from: `[1]`, to: `[1]`},
+		"down, status":    {part: resource.Status, from: child, to: child},
+		"down, a project": {
+			kind: resource.Project, part: resource.Spec,
+			from: `{"destinations":[{"name":"edge-*","namespace":"web"},{"name":"other"}],"roles":[{"name":"r"}],"sourceNamespaces":["edge-1"],"syncWindows":[{"kind":"deny"}]}`,
+			to:   `{"destinations":[{"name":"edge-1","namespace":"web","server":"https://kubernetes.default.svc"}],"syncWindows":[{"kind":"deny"}]}`,
+		},
+		"down, a repository":  {kind: resource.Secret, part: resource.Spec, from: `{"a":"YQ=="}`, to: `{"a":"YQ=="}`},
+		"down, autonomous":    {mode: resource.Autonomous, part: resource.Spec, from: `{"project":"p"}`, to: `{"project":"p"}`},
+		"up, managed":         {up: true, part: resource.Spec, from: `{"project":"p"}`, to: `{"project":"p"}`},
+		"up, managed, status": {up: true, part: resource.Status, from: child, to: child},
+		"up, a project": {
+			up: true, mode: resource.Autonomous, kind: resource.Project, part: resource.Spec,
+			from: `{"destinations":[{"namespace":"web","server":"*"}],"sourceNamespaces":["*"]}`,
+			to:   `{"destinations":[{"name":"edge-1","namespace":"web"}],"sourceNamespaces":["edge-1"]}`,
+		},
 		"up, operation is no spec": {up: true, mode: resource.Autonomous, part: resource.Operation, from: `{"project":"p"}`, to: `{"project":"p"}`},
 		"up, by server": {
 			up: true, mode: resource.Autonomous, part: resource.Spec,
@@ -113,10 +125,11 @@ func TestPlacementOfParts(t *testing.T) {
 			if kind == "" {
 				kind = resource.Application
 			}
+			key := resource.Key{Kind: kind, Name: "it"}
 			var from, to resource.Parts
 			from[c.part], to[c.part] = c.from, c.to
-			require.Equal(t, to, place(kind, from))
-			require.Equal(t, to, place(kind, to), "once more")
+			require.Equal(t, to, place(key, from))
+			require.Equal(t, to, place(key, to), "once more")
 		})
 	}
 }
@@ -132,7 +145,8 @@ func TestPlacementClaims(t *testing.T) {
 		}
 		var said resource.Parts
 		said[resource.Spec] = resource.Canonical(spec)
-		made := p.Up(resource.Application, said)
+		key := resource.Key{Kind: resource.Application, Name: "it"}
+		made := p.Up(key, said)
 		v, err := resource.Decode(made[resource.Spec])
 		require.NoError(t, err)
 		got := v.(map[string]any)
@@ -140,6 +154,6 @@ func TestPlacementClaims(t *testing.T) {
 		to := got["destination"].(map[string]any)
 		require.Equal(t, p.Agent, to["name"])
 		require.NotContains(t, to, "server")
-		require.Equal(t, made, p.Up(resource.Application, made))
+		require.Equal(t, made, p.Up(key, made))
 	})
 }

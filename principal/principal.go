@@ -25,9 +25,13 @@ type Config struct {
 	Store    backend.Store     // all that the hub holds
 	Registry backend.Registry  // the agents
 	Mismatch resource.Mismatch // for the hub's copies of what autonomous agents made anew
-	Ledger   *ledger.Ledger    // of dead letters, by agent; nil is one in memory
-	Tick     time.Duration     // see session.Config
-	Log      *zap.Logger
+	// Namespace is that of Argo CD on the hub: its projects, repositories and keys are there.
+	Namespace  string
+	SpokeRoles bool           // see Placement.Roles
+	Unscoped   bool           // see Placement.Unscoped
+	Ledger     *ledger.Ledger // of dead letters, by agent; nil is one in memory
+	Tick       time.Duration  // see session.Config
+	Log        *zap.Logger
 }
 
 // A Principal keeps the hub's store in step with all agents.
@@ -46,6 +50,8 @@ func New(c Config) (*Principal, error) {
 		return nil, errors.New("principal: no identity")
 	case c.Hub == nil, c.Store == nil, c.Registry == nil, c.Log == nil:
 		return nil, errors.New("principal: hub, store, registry and log are needed")
+	case c.Namespace == "":
+		return nil, errors.New("principal: no namespace")
 	case c.Tick <= 0:
 		return nil, fmt.Errorf("principal: tick of %v", c.Tick)
 	}
@@ -53,6 +59,15 @@ func New(c Config) (*Principal, error) {
 		c.Ledger = ledger.InMemory()
 	}
 	return &Principal{cfg: c, seats: map[string]*seat{}}, nil
+}
+
+// Placement says which objects of the hub are those of an agent.
+func (p *Principal) Placement(a AgentStatus) Placement {
+	return p.placement(backend.Agent{Name: a.Name, Mode: a.Mode})
+}
+
+func (p *Principal) placement(a backend.Agent) Placement {
+	return Placement{Agent: a.Name, Mode: a.Mode, Namespace: p.cfg.Namespace, Roles: p.cfg.SpokeRoles, Unscoped: p.cfg.Unscoped}
 }
 
 // Run serves agents until ctx is done, and returns its cause, or until the hub or the

@@ -42,7 +42,7 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 		return fmt.Errorf("principal: open the link to %s: %w", a.Name, err)
 	}
 	defer link.Close() // nothing is lost by a link that does not close well
-	place := Placement{Agent: a.Name, Mode: a.Mode}
+	place := p.placement(a)
 	run := &live{link: link}
 	store := place.view(p.cfg.Store, func() { p.note(s, Serving, nil, run) })
 	run.session, err = session.New(session.Config{

@@ -12,15 +12,15 @@ import (
 // listed is called when a watch has shown all objects that there are.
 func (p Placement) view(hub backend.Store, listed func()) backend.Store {
 	return fence{p, listed, backend.NewView(backend.ViewConfig{
-		Store: hub,
-		Scope: backend.In(p.Namespace()),
+		Store: routed{hub, p},
+		Scope: backend.In(p.Namespaces()...),
 		Out: func(o resource.Object) (resource.Object, bool) {
 			k, ok := p.Out(o.Key)
-			o.Key, o.Parts = k, p.Down(o.Key.Kind, o.Parts)
+			o.Key, o.Parts = k, p.Down(k, o.Parts)
 			return o, ok
 		},
 		In: func(o resource.Object) resource.Object {
-			o.Parts = p.Up(o.Key.Kind, o.Parts)
+			o.Parts = p.Up(o.Key, o.Parts)
 			return o
 		},
 		Key: func(k resource.Key) resource.Key {

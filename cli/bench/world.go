@@ -85,7 +85,8 @@ func (w *world) startPrincipal(dir string, log *zap.Logger) (string, error) {
 		return "", err
 	}
 	p, err := principal.New(principal.Config{
-		Identity: "bench-hub", Hub: hub, Store: w.hub, Registry: only{Name: agentName, Mode: resource.Managed}, Tick: tick, Log: log,
+		Namespace: "argocd",
+		Identity:  "bench-hub", Hub: hub, Store: w.hub, Registry: only{Name: agentName, Mode: resource.Managed}, Tick: tick, Log: log,
 	})
 	if err != nil {
 		return "", err

@@ -29,7 +29,8 @@ func TestTheDesksSocket(t *testing.T) {
 	require.FileExists(t, path)
 
 	p, err := principal.New(principal.Config{
-		Identity: "hub-1", Hub: memlink.New(memlink.Config{}).Hub(transport.Presence{}), Store: memstore.New(memstore.Config{}),
+		Namespace: "argocd",
+		Identity:  "hub-1", Hub: memlink.New(memlink.Config{}).Hub(transport.Presence{}), Store: memstore.New(memstore.Config{}),
 		Registry: agentsfile.Registry{}, Tick: 1, Log: zap.NewNop(),
 	})
 	require.NoError(t, err)

@@ -21,6 +21,8 @@ func principalCommand() *cli.Command {
 			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the principal on the control plane"),
 			f.String("agents-file", "", "", "a YAML `file` that says which agents there are, in place of cluster Secrets"),
 			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),
+			f.Bool("allow-spoke-roles", "", "let the projects of autonomous agents say who is in their roles (groups and tokens)"),
+			f.Bool("sync-unscoped-repositories", "", "send repositories and credentials of no project to all managed agents; else they stay on the control plane"),
 			f.String("nats-leaf-listen", "", ":7422", "the `address` to which agents connect"),
 			f.String("tls-cert", "TLS_SERVER_CERT_PATH", "", "a `file` with the principal's certificate"),
 			f.String("tls-key", "TLS_SERVER_KEY_PATH", "", "a `file` with its key"),
@@ -96,14 +98,17 @@ func runPrincipal(c *cli.Context) error {
 	}
 	defer letters.Close() // what it was given is on disk
 	run, err := principal.New(principal.Config{
-		Identity: identity,
-		Hub:      hub,
-		Store:    store,
-		Registry: h.cluster.registry,
-		Mismatch: h.mismatch,
-		Ledger:   letters,
-		Tick:     h.program.tick,
-		Log:      log,
+		Identity:   identity,
+		Hub:        hub,
+		Store:      store,
+		Registry:   h.cluster.registry,
+		Mismatch:   h.mismatch,
+		Namespace:  c.String("namespace"),
+		SpokeRoles: c.Bool("allow-spoke-roles"),
+		Unscoped:   c.Bool("sync-unscoped-repositories"),
+		Ledger:     letters,
+		Tick:       h.program.tick,
+		Log:        log,
 	})
 	if err != nil {
 		return err

@@ -117,7 +117,8 @@ func (w *world) startPrincipal(r roster) (string, error) {
 		return "", err
 	}
 	w.principal, err = principal.New(principal.Config{
-		Identity: hubIdentity, Hub: tappedHub{hub, &w.traffic}, Store: w.hub, Registry: r, Tick: tick, Log: log,
+		Namespace: "argocd",
+		Identity:  hubIdentity, Hub: tappedHub{hub, &w.traffic}, Store: w.hub, Registry: r, Tick: tick, Log: log,
 	})
 	if err != nil {
 		return "", err

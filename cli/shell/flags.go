@@ -39,6 +39,11 @@ func (f Flags) Int(name, env string, value int, usage string) cli.Flag {
 	return altsrc.NewIntFlag(&cli.IntFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage})
 }
 
+// Bool makes a flag that is off unless it is given.
+func (f Flags) Bool(name, env, usage string) cli.Flag {
+	return altsrc.NewBoolFlag(&cli.BoolFlag{Name: name, EnvVars: f.env(name, env), Usage: usage})
+}
+
 // Duration makes a flag for a duration.
 func (f Flags) Duration(name, env string, value time.Duration, usage string) cli.Flag {
 	return altsrc.NewDurationFlag(&cli.DurationFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage})

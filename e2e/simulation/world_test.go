@@ -101,12 +101,13 @@ func (w *world) startHub() {
 		return
 	}
 	p, err := principal.New(principal.Config{
-		Identity: hubIdentity,
-		Hub:      tappedHub{w.net.StartHub(w.t), w},
-		Store:    w.view(tappedStore{w.cluster, func(k resource.Key) *tap { return &w.spoke(k.Namespace).up }}),
-		Registry: w,
-		Tick:     w.f.tick,
-		Log:      w.log,
+		Namespace: "argocd",
+		Identity:  hubIdentity,
+		Hub:       tappedHub{w.net.StartHub(w.t), w},
+		Store:     w.view(tappedStore{w.cluster, func(k resource.Key) *tap { return &w.spoke(k.Namespace).up }}),
+		Registry:  w,
+		Tick:      w.f.tick,
+		Log:       w.log,
 	})
 	require.NoError(w.t, err)
 	stop := w.run(p.Run)

@@ -167,7 +167,7 @@ func (c *comparison) whole(ctx context.Context, keys []resource.Key) (hub, spoke
 // mapped returns an agent's object as the hub is to have it.
 func (c *comparison) mapped(o resource.Object) resource.Object {
 	if !o.Excluded {
-		o.Parts = c.place.Up(o.Key.Kind, o.Parts)
+		o.Parts = c.place.Up(o.Key, o.Parts)
 	}
 	return o
 }

@@ -79,7 +79,8 @@ func within(t *testing.T, registered agents, f func(t *testing.T, r *rig)) {
 		core, log := observer.New(zap.InfoLevel)
 		r := &rig{t: t, net: memlink.New(memlink.Config{Keeps: true}), hub: newStubborn("hub"), log: log}
 		p, err := principal.New(principal.Config{
-			Identity: "hub-1", Hub: r.net.Hub(presence()), Store: r.hub, Registry: registered, Tick: time.Second, Log: zap.NewNop(),
+			Namespace: "argocd",
+			Identity:  "hub-1", Hub: r.net.Hub(presence()), Store: r.hub, Registry: registered, Tick: time.Second, Log: zap.NewNop(),
 		})
 		require.NoError(t, err)
 		r.server, err = New(Config{Principal: p, Log: zap.New(core)})

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/argocd-fabric/argocd-agent/principal"
 )
 
 // MaxSettle is how long differences may take to settle at most.
@@ -22,7 +20,7 @@ func (s *Server) verify(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := comparison{s: s, agent: a, place: principal.Placement{Agent: a.Name, Mode: a.Mode}, trails: map[place]*trail{}}
+	c := comparison{s: s, agent: a, place: s.cfg.Principal.Placement(a), trails: map[place]*trail{}}
 	out := Verdict{Agent: a.Name, Differences: []Difference{}}
 	found, err := c.run(r.Context(), settle)
 	if err != nil {
