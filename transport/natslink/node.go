@@ -52,6 +52,7 @@ type node struct {
 	suspects chan struct{} // holds one element when the store may be in trouble
 	troubles *troubles
 	store    *condition
+	making   sync.Mutex   // held while an account is made
 	gate     sync.RWMutex // held for writing while streams are closed and opened: they seem to be gone meanwhile
 
 	mu      sync.Mutex
@@ -168,7 +169,10 @@ func (n *node) ready(s *server.Server) error {
 
 // enable opens the streams.
 func (n *node) enable(s *server.Server) error {
-	account, _ := s.LookupOrRegisterAccount(n.account)
+	account, err := n.accountOf(s, n.account)
+	if err != nil {
+		return err
+	}
 	unlimited := map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}
 	if err := account.EnableJetStream(unlimited, nil); err != nil {
 		return fmt.Errorf("natslink: start server: open the store: %w", err)
@@ -361,7 +365,11 @@ func (d doorman) Check(c server.ClientAuthentication) bool {
 	if !known {
 		return false
 	}
-	a, _ := s.LookupOrRegisterAccount(account)
+	a, err := d.accountOf(s, account)
+	if err != nil {
+		d.log.Error("refused a connection of this process", zap.String("user", o.Username), zap.Error(err))
+		return false
+	}
 	c.RegisterUser(&server.User{Username: o.Username, Account: a})
 	return true
 }
