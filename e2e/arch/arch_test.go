@@ -40,6 +40,7 @@ var rules = []rule{
 	{"backend/memstore", []string{"std", "sync/resource", "backend"}, "adapters know their interface only"},
 	{"backend/kubestore", []string{"std", "sync/resource", "backend", "k8s.io/...", "github.com/go-logr/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "sigs.k8s.io/yaml"}, "only this adapter knows Kubernetes"},
 	{"principal/admin", []string{"std", "principal", "sync/inquiry", "sync/verify", "sync/engine", "sync/ledger", "sync/resource", "transport", "go.uber.org/zap/..."}, "what users ask is answered by what the principal and its agents say"},
+	{"principal/hybrid", []string{"std", "sync/project"}, "whether a hub may reconcile Applications of its own is decided from facts, whoever has collected them"},
 	{"principal", []string{"std", "sync/session", "sync/engine", "sync/ledger", "sync/verify", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the hub works with any adapter, and without the spoke's code"},
 	{"agent", []string{"std", "sync/session", "sync/inquiry", "sync/engine", "sync/ledger", "sync/verify", "sync/resource", "backend", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the spoke works with any adapter, and without the hub's code"},
 	{"deploy/...", []string{"std"}, "manifests are data"},
