@@ -41,7 +41,8 @@ func Concerns(spec map[string]any, a Agent) bool {
 
 // ForAgent returns the spec of the agent's copy of a project. It permits in the cluster that
 // the agent runs in what spec permits in the cluster of the agent's name, and nothing
-// anywhere else: see local. It gives nobody a role; and as an agent's Applications are in
+// anywhere else: see local. Sync windows and service accounts of the agent's cluster hold there
+// too. It gives nobody a role; and as an agent's Applications are in
 // the namespace of its Argo CD, which needs no leave, no sourceNamespaces but in destination
 // mapping. The copy of a project that does not concern the agent has no destination.
 //
@@ -55,6 +56,7 @@ func ForAgent(spec map[string]any, a Agent) map[string]any {
 	if !a.Destination {
 		delete(out, "sourceNamespaces")
 	}
+	a.rename(out)
 	if !Concerns(spec, a) {
 		return out
 	}
