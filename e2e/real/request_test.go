@@ -387,6 +387,7 @@ func deaths(t *testing.T, w *world, a *agent, s *ship) {
 		w.mortals = true
 	}
 	s.letGo(t)
+	w.ask(t, "verify", "--agent", a.name, "--settle", "1m") // what is on its way would be a change, too
 	w.principal.stop(t)
 	for i := range *requestDeaths {
 		at := failpoint.BeforeSend
@@ -396,7 +397,7 @@ func deaths(t *testing.T, w *world, a *agent, s *ship) {
 		mortal := w.mortal(w.principal, string(at)+":1")
 		_ = mortal.Start(t.Context()) // an error is that it has died before it was ready
 		if i == 0 {
-			require.True(t, mortal.Running())
+			require.True(t, mortal.Running(), "nothing is to be changed yet")
 			s.argocd(t, "app", "sync", "--async")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
