@@ -399,14 +399,10 @@ func deaths(t *testing.T, w *world, a *agent, s *ship) {
 	w.settled(t, a) // what is on its way would be a change, too
 	w.principal.stop(t)
 	for i := range *requestDeaths {
-		at := failpoint.BeforeSend
-		if i == 0 {
-			at = failpoint.AfterChange
-		}
-		mortal := w.mortal(w.principal, string(at)+":1")
+		mortal := w.mortal(w.principal, string(failpoint.BeforeSend)+":1")
 		_ = mortal.Start(t.Context()) // an error is that it has died before it was ready
 		if i == 0 {
-			require.True(t, mortal.Running(), "nothing is to be changed yet")
+			require.True(t, mortal.Running(), "there is nothing to be sent yet")
 			s.argocd(t, "app", "sync", "--async")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
