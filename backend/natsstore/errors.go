@@ -37,7 +37,10 @@ func explain(err error, size int) error {
 // told returns what is wrong: err, and why ctx is done, if that is so.
 func told(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
-	if err == nil || cause == nil || errors.Is(err, cause) {
+	switch {
+	case errors.Is(err, nats.ErrReconnectBufExceeded):
+		return fmt.Errorf("no NATS server is connected (%w)", err)
+	case err == nil, cause == nil, errors.Is(err, cause):
 		return err
 	}
 	return fmt.Errorf("%w (%w)", cause, err)

@@ -23,8 +23,7 @@ const testBucket = "objects"
 
 // A host is a real NATS server that can be stopped and started again.
 type host struct {
-	t   *testing.T
-	dir string
+	t *testing.T
 	*server.Server
 	options server.Options
 }
@@ -74,16 +73,21 @@ func (h *host) config() Config {
 func (h *host) store() (*Store, func()) {
 	s, err := New(h.config())
 	require.NoError(h.t, err)
-	ctx, stop := context.WithCancel(context.Background())
+	stop := h.run(s)
+	require.NoError(h.t, s.mirror.whole(h.t.Context()))
+	return s, stop
+}
+
+func (h *host) run(s *Store) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = s.Run(ctx) // which ends with ctx
 	}()
-	done := func() { stop(); <-ended }
-	h.t.Cleanup(done)
-	require.NoError(h.t, s.mirror.whole(h.t.Context()))
-	return s, done
+	stop = func() { cancel(); <-ended }
+	h.t.Cleanup(stop)
+	return stop
 }
 
 // users work on the bucket as everybody may who can reach the server.
@@ -183,4 +187,68 @@ func (u users) Lose(k resource.Key) {
 	s, err := u.js.Stream(u.t.Context(), "KV_"+testBucket)
 	require.NoError(u.t, err)
 	require.NoError(u.t, s.Purge(u.t.Context(), jetstream.WithPurgeSubject("$KV."+testBucket+"."+key)))
+}
+
+// A follow is a watch whose events a test takes one by one.
+type follow struct {
+	t      *testing.T
+	events chan backend.Event
+	ended  chan error // holds why it has ended
+}
+
+func (h *host) follow(s *Store) *follow {
+	f := &follow{h.t, make(chan backend.Event, 10000), make(chan error, 1)}
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		f.ended <- s.Watch(ctx, backend.Scope{}, func(e backend.Event) error { f.events <- e; return nil })
+	}()
+	h.t.Cleanup(func() { stop(); <-over })
+	return f
+}
+
+// next returns the next event.
+func (f *follow) next() backend.Event {
+	f.t.Helper()
+	select {
+	case e := <-f.events:
+		return e
+	case err := <-f.ended:
+		require.NoError(f.t, err)
+	case <-time.After(time.Minute):
+		require.FailNow(f.t, "nothing is shown")
+	}
+	return backend.Event{}
+}
+
+// list returns the objects that are shown before Synced.
+func (f *follow) list() map[resource.Key]resource.Object {
+	f.t.Helper()
+	out := map[resource.Key]resource.Object{}
+	for {
+		e := f.next()
+		if e.Synced != nil {
+			return out
+		}
+		require.NotNil(f.t, e.Put)
+		out[e.Put.Key] = *e.Put
+	}
+}
+
+func appKey(name string) resource.Key {
+	return resource.Key{Kind: resource.Application, Namespace: "argocd", Name: name}
+}
+
+func app(name, spec string) resource.Object {
+	o := resource.Object{Key: appKey(name)}
+	o.Parts[resource.Spec] = spec
+	return o
+}
+
+func write(t *testing.T, s *Store, o resource.Object) resource.Object {
+	t.Helper()
+	stored, err := s.Write(t.Context(), o)
+	require.NoError(t, err)
+	return stored
 }
