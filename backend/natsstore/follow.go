@@ -27,7 +27,6 @@ type follower struct {
 	log    *zap.Logger
 
 	created time.Time // of the stream that is followed
-	relist  bool      // changes alone do not tell what there is
 	failed  int       // rounds, one after the other
 }
 
@@ -76,16 +75,17 @@ func (f *follower) round(ctx context.Context) error {
 		return err
 	}
 	from := f.mirror.resume()
-	if f.relist {
-		from = 0
-	}
 	t, err := newTail(ctx, f.bucket, f.mirror, from)
 	if err != nil {
 		return err
 	}
 	defer func() { t.close(f.conn.IsConnected()) }()
 	if from == 0 {
-		if err := f.list(ctx, s, t); err != nil {
+		err := t.through(ctx, s.CachedInfo().State.LastSeq, f.check)
+		if err == nil {
+			err = f.reconcile(ctx, s)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -126,12 +126,9 @@ func (f *follower) compare(ctx context.Context, s jetstream.Stream) error {
 	return nil
 }
 
-// list brings everything into the mirror that the bucket holds. A value that is replaced
-// while all are read may be left out of them; the names of all keys show which.
-func (f *follower) list(ctx context.Context, s jetstream.Stream, t *tail) error {
-	if err := t.through(ctx, s.CachedInfo().State.LastSeq, f.check); err != nil {
-		return err
-	}
+// reconcile compares the names of all keys with those that the mirror has: a value that is
+// replaced while all are read may be left out of them, and keys may vanish without word.
+func (f *follower) reconcile(ctx context.Context, s jetstream.Stream) error {
 	ctx, cancel := f.bucket.limit(ctx)
 	defer cancel()
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(f.bucket.prefix()+">"))
@@ -142,6 +139,11 @@ func (f *follower) list(ctx context.Context, s jetstream.Stream, t *tail) error 
 	for subject := range info.State.Subjects {
 		keys[strings.TrimPrefix(subject, f.bucket.prefix())] = true
 	}
+	if !keys[ownerKey] {
+		if _, err := f.bucket.claim(ctx, s); err != nil {
+			return err
+		}
+	}
 	for _, key := range f.mirror.lacking(keys) {
 		c, err := f.bucket.lastOf(ctx, s, key)
 		if err != nil {
@@ -151,8 +153,9 @@ func (f *follower) list(ctx context.Context, s jetstream.Stream, t *tail) error 
 			f.mirror.take(c, func() {})
 		}
 	}
-	f.mirror.settle(keys, info.State.LastSeq)
-	f.relist = false
+	if gone := f.mirror.settle(keys, info.State.LastSeq); gone > 0 {
+		f.log.Warn("objects have vanished from the bucket, and nobody has said that they are deleted", zap.Int("objects", gone))
+	}
 	return nil
 }
 
@@ -194,10 +197,7 @@ func (f *follower) verify(ctx context.Context, s jetstream.Stream, t *tail, befo
 	case !info.Created.Equal(f.created), info.State.LastSeq < seen:
 		return errAgain // and compare says why
 	case info.State.LastSeq == seen && info.State.NumSubjects != keys:
-		f.log.Info("keys have vanished from the bucket, or come into it, unseen: it is listed again",
-			zap.Uint64("known", keys), zap.Uint64("has", info.State.NumSubjects))
-		f.relist = true
-		return errAgain
+		return f.reconcile(ctx, s)
 	case info.State.LastSeq == seen:
 		return nil
 	}

@@ -216,10 +216,11 @@ func (m *mirror) rewind(why string) {
 }
 
 // settle ends a list: keys are all that the bucket has, and revision is how far it has
-// come. What is missing has vanished while nobody saw it.
-func (m *mirror) settle(keys map[string]bool, revision uint64) {
+// come. What is missing has vanished while nobody saw it; it returns how many objects.
+func (m *mirror) settle(keys map[string]bool, revision uint64) (vanished int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := len(m.objects)
 	for key, e := range m.entries {
 		if keys[key] || e.revision > revision {
 			continue
@@ -235,6 +236,7 @@ func (m *mirror) settle(keys map[string]bool, revision uint64) {
 		close(m.ready)
 	}
 	m.changed()
+	return before - len(m.objects)
 }
 
 // lacking returns which of keys the mirror does not know.
