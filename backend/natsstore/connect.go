@@ -22,7 +22,11 @@ type connection struct {
 // connection is lost.
 func connect(cfg Config, insist bool) (*connection, error) {
 	c := &connection{closed: make(chan struct{}), again: make(chan struct{}, 1)}
-	again := func(*nats.Conn) { signal(c.again) }
+	said := "" // by the server, at every attempt; handlers are called one after the other
+	again := func(*nats.Conn) {
+		said = ""
+		signal(c.again)
+	}
 	o := []nats.Option{
 		nats.Name("argocd-agent " + cfg.Owner),
 		nats.Timeout(5 * time.Second),
@@ -33,7 +37,10 @@ func connect(cfg Config, insist bool) (*connection, error) {
 		nats.ConnectHandler(again),
 		nats.ReconnectHandler(again),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			cfg.Log.Warn("the NATS server complains", zap.Error(err))
+			if err.Error() != said {
+				said = err.Error()
+				cfg.Log.Warn("the NATS server complains", zap.Error(err))
+			}
 		}),
 	}
 	if insist {

@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 // natsKey is that of a script's NATS server among its values.
@@ -29,15 +31,22 @@ func (h *natsHost) stop() {
 	}
 }
 
-// natsserver start|stop starts or stops the script's NATS server, and sets NATS to its URL.
+// natsserver start DIR starts the script's NATS server, which asks for certificates of the CA
+// in DIR and has the principal's, and sets NATS to its URL; natsserver stop stops it.
 func natsServer(ts *testscript.TestScript, neg bool, args []string) {
 	h := ts.Value(natsKey{}).(*natsHost)
 	switch {
 	case !neg && len(args) == 1 && args[0] == "stop":
 		h.stop()
-	case !neg && len(args) == 1 && args[0] == "start" && h.server == nil:
+	case !neg && len(args) == 2 && args[0] == "start" && h.server == nil:
 		if h.options.StoreDir == "" {
-			h.options = server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: ts.MkAbs("nats.d")}
+			dir := ts.MkAbs(args[1])
+			secured, err := identity.Files{CA: dir + "/ca.crt", Cert: dir + "/principal.crt", Key: dir + "/principal.key"}.Server(time.Now())
+			ts.Check(err)
+			h.options = server.Options{
+				Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: ts.MkAbs("nats.d"),
+				TLS: true, TLSVerify: true, TLSTimeout: patience.Seconds(), TLSConfig: secured,
+			}
 		}
 		s, err := server.NewServer(&h.options)
 		ts.Check(err)
@@ -48,14 +57,16 @@ func natsServer(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		ts.Setenv("NATS", s.ClientURL())
 	default:
-		ts.Fatalf("usage: natsserver start|stop")
+		ts.Fatalf("usage: natsserver start dir; natsserver stop")
 	}
 }
 
-// kv put BUCKET KEY FILE and kv del BUCKET KEY do what the nats program does; kv get BUCKET
-// KEY REGEXP waits until the value matches; ! kv get BUCKET KEY until there is none.
+// kv put BUCKET KEY FILE and kv del BUCKET KEY do what the nats program does, with the
+// certificate of an agent called admin; kv get BUCKET KEY REGEXP waits until the value
+// matches; ! kv get BUCKET KEY until there is none.
 func kv(ts *testscript.TestScript, neg bool, args []string) {
-	nc, err := nats.Connect(ts.Getenv("NATS"))
+	pki := ts.MkAbs("pki")
+	nc, err := nats.Connect(ts.Getenv("NATS"), nats.RootCAs(pki+"/ca.crt"), nats.ClientCert(pki+"/agents/admin.crt", pki+"/agents/admin.key"))
 	ts.Check(err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)

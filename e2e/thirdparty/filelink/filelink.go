@@ -1,14 +1,12 @@
-// Package filelink carries a link's tables in files: a transport that was written outside
-// the project, as an example. Each side writes into a folder of its own and reads the
-// other's, wherever that is mounted as "peer": who may write there is who the peer is. In a
-// folder are
+// Package filelink carries a link in files: a transport that was written outside the
+// project, as an example. Each side writes into a folder of its own and reads the other's,
+// which is mounted in it as "peer": who may write there is who the peer is. A folder holds
 //
-//	hello   who is there, how often it has said so, and whom it hears
 //	log     the epoch, then messages, of which the last of each key is its value
-//	p.N     the N-th packet of streams in the connection of now, until the peer has taken it
+//	hello   who is there, how often it has said so, and whom it hears
+//	p.C.N   what the peer is to read as the N-th in the connection C, until it has
 //
-// What was read is not kept: it comes again to the next process. A log grows until the next
-// process leaves out what was replaced.
+// A copy is not kept: all of the log comes again with every connection.
 package filelink
 
 import (
@@ -22,7 +20,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Hub is the principal's end: in a folder it has one for each agent.
+// Hub is the principal's end: its folder holds one for each agent.
 type Hub struct {
 	ends
 	running chan struct{} // closed once Run runs
@@ -30,7 +28,7 @@ type Hub struct {
 
 // NewHub returns a Hub, whose Run is to be called once.
 func NewHub(dir string, p transport.Presence) *Hub {
-	return &Hub{ends{dir: dir, presence: p, links: map[string]*link{}}, make(chan struct{})}
+	return &Hub{newEnds(dir, "principal", p), make(chan struct{})}
 }
 
 // Run implements transport.Hub.
@@ -39,10 +37,10 @@ func (h *Hub) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.over = true
 	for _, l := range h.links {
-		_ = l.Close() // which does not fail
+		l.Close()
 	}
-	h.ended = true
 	return context.Cause(ctx)
 }
 
@@ -52,21 +50,20 @@ func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
 	case <-h.running:
 	case <-ctx.Done():
 	}
-	return h.open(ctx, filepath.Join(h.dir, agent), "principal", agent)
+	return h.open(ctx, filepath.Join(h.dir, agent), agent)
 }
 
 // Forget implements transport.Hub.
 func (h *Hub) Forget(_ context.Context, agent string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.busy(agent) {
+	if l := h.links[agent]; l != nil && !l.closed() {
 		return fmt.Errorf("filelink: forget %s: its link is open", agent)
 	}
-	err := os.Remove(filepath.Join(h.dir, agent, "log"))
-	if os.IsNotExist(err) {
-		err = fmt.Errorf("filelink: forget %s: %w", agent, transport.ErrUnknown)
+	if err := os.Remove(filepath.Join(h.dir, agent, "log")); err != nil {
+		return fmt.Errorf("filelink: forget %s: %w: %w", agent, transport.ErrUnknown, err)
 	}
-	return err
+	return nil
 }
 
 // Kept implements transport.Hub.
@@ -79,47 +76,46 @@ func (h *Hub) Kept(context.Context) (agents []string, err error) {
 }
 
 // Dialer is an agent's end.
-type Dialer struct {
-	ends
-	name string
-}
+type Dialer struct{ ends }
 
 // NewDialer returns the Dialer of an agent with a folder.
-func NewDialer(dir, name string, p transport.Presence) *Dialer {
-	return &Dialer{ends{dir: dir, presence: p, links: map[string]*link{}}, name}
+func NewDialer(dir, agent string, p transport.Presence) *Dialer {
+	return &Dialer{newEnds(dir, agent, p)}
 }
 
 // Dial implements transport.Dialer.
 func (d *Dialer) Dial(ctx context.Context) (transport.Link, error) {
-	return d.open(ctx, d.dir, d.name, "principal")
+	return d.open(ctx, d.dir, "principal")
 }
 
-// ends are the Links of a process.
+// ends are the Links of a process, by their peers.
 type ends struct {
-	dir      string
-	presence transport.Presence
-	mu       sync.Mutex
-	links    map[string]*link // by the peer; also those that are closed
-	ended    bool
+	dir, name string
+	presence  transport.Presence
+	mu        *sync.Mutex
+	links     map[string]*link
+	over      bool
 }
 
-func (e *ends) busy(peer string) bool { return e.links[peer] != nil && !e.links[peer].closed() }
+func newEnds(dir, name string, p transport.Presence) ends {
+	return ends{dir: dir, name: name, presence: p, mu: &sync.Mutex{}, links: map[string]*link{}}
+}
 
-func (e *ends) open(ctx context.Context, dir, name, peer string) (transport.Link, error) {
+func (e *ends) open(ctx context.Context, dir, peer string) (transport.Link, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case e.ended:
-		return nil, transport.ErrClosed
-	case e.busy(peer):
-		return nil, errors.New("filelink: another link is open")
+	err := context.Cause(ctx)
+	switch l := e.links[peer]; {
+	case err != nil:
+	case e.over:
+		err = transport.ErrClosed
+	case l != nil && !l.closed():
+		err = errors.New("another one is open")
+	default:
+		if l, err = newLink(dir, e.name, peer, e.presence); err == nil {
+			e.links[peer] = l
+			return l, nil
+		}
 	}
-	l, err := newLink(dir, name, peer, e.presence)
-	if err != nil {
-		return nil, fmt.Errorf("filelink: open link to %s: %w", peer, err)
-	}
-	e.links[peer] = l
-	return l, nil
+	return nil, fmt.Errorf("filelink: open link to %s: %w", peer, err)
 }

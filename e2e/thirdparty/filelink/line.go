@@ -1,20 +1,19 @@
 package filelink
 
 import (
+	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/mux"
 )
 
-// How often folders are looked at, how often a side says that it is there, and how long it
-// may be silent.
+// How often a side says that it is there, and how long it may be silent.
 const (
-	poll    = 2 * time.Millisecond
 	beat    = 100 * time.Millisecond
 	silence = 5 * time.Second
 )
@@ -28,21 +27,21 @@ type hello struct {
 	Taken       int // packets of this connection
 }
 
-func (h hello) name() string { return fmt.Sprint(h.Process, ".", h.Round) }
-
-// packet returns the file of the n-th packet.
+func (h hello) name() string        { return fmt.Sprint(h.Process, ".", h.Round) }
 func (h hello) packet(n int) string { return fmt.Sprint("p.", h.name(), ".", n) }
+
+// The first byte of a packet says what it holds: rows, or a packet of streams.
+const (
+	ofRows    = 'r'
+	ofStreams = 's'
+)
 
 // A line is what there is between the two folders.
 type line struct {
-	me, them hello
-	said     hello        // what me was when it was written,
-	at       time.Time    // and when
-	heard    time.Time    // when them was another
-	session  *mux.Session // nil while there is no connection
-	sent     int          // packets, of which so many are known to be taken:
-	gone     int
-	process  string // of the peer whose log was read
+	me, them, said hello
+	at, heard      time.Time    // when me was said, and when them was another
+	session        *mux.Session // nil while there is no connection
+	sent, gone     int          // packets that were sent, and that the peer has taken
 }
 
 // look does what there is to do.
@@ -51,40 +50,32 @@ func (l *link) look(now time.Time) {
 	defer l.mu.Unlock()
 	_ = l.check() // what fails now fails in Send, too
 	c, h := &l.line, hello{}
-	if text, err := os.ReadFile(filepath.Join(l.dir, "peer", "hello")); err == nil {
+	if text, err := os.ReadFile(l.path("peer/hello")); err == nil {
 		_ = json.Unmarshal(text, &h) // what is no hello is none
 	}
 	if h != c.them {
 		c.heard = now
 	}
 	there := h.Process != "" && now.Sub(c.heard) < silence
-	if c.session != nil && (!there || h.name() != c.them.name() || h.Hears != c.me.name()) {
+	if c.session != nil && (!there || h.name() != c.them.name() || h.Hears != c.me.name() || l.exchange(now) != nil) {
 		l.disconnect()
 	}
 	if c.them, c.me.Hears = h, ""; there {
 		c.me.Hears = h.name()
 	}
 	if c.session == nil && there && h.Hears == c.me.name() {
-		l.connect()
-	}
-	if c.session != nil && l.exchange(now) != nil {
-		l.disconnect()
+		c.session = l.streams.Begin()
+		l.tell("", transport.Delivery{Event: transport.Up, Presence: h.Presence})
+		for k := range l.rows {
+			l.unsent[k] = true
+		}
 	}
 	if c.me != c.said || now.Sub(c.at) >= beat {
 		c.me.Beat++
-		text, err := json.Marshal(c.me)
-		if err == nil && replace(filepath.Join(l.dir, "hello"), text) == nil {
+		if text, err := json.Marshal(c.me); err == nil && replace(l.path("hello"), text) == nil {
 			c.said, c.at = c.me, now
 		}
 	}
-}
-
-func (l *link) connect() {
-	if l.line.process != l.line.them.Process { // its log may be written anew
-		l.line.process, l.reading = l.line.them.Process, reading{}
-	}
-	l.line.session = l.streams.Begin()
-	l.tell(transport.Delivery{Event: transport.Up, Presence: l.line.them.Presence})
 }
 
 func (l *link) disconnect() {
@@ -93,46 +84,73 @@ func (l *link) disconnect() {
 	c := &l.line
 	c.session, c.sent, c.gone, c.me.Taken = nil, 0, 0, 0
 	c.me.Round++
-	l.tell(transport.Delivery{Event: transport.Down})
+	l.tell("", transport.Delivery{Event: transport.Down})
 }
 
 // hush removes the packets that were not taken.
 func (l *link) hush() {
 	for ; l.line.gone < l.line.sent; l.line.gone++ {
-		os.Remove(filepath.Join(l.dir, l.line.me.packet(l.line.gone)))
+		os.Remove(l.path(l.line.me.packet(l.line.gone)))
 	}
 }
 
-// exchange reads what is new in the peer's folder, and writes what streams have to send.
+// exchange reads the packets that have come, and writes what there is to send.
 func (l *link) exchange(now time.Time) error {
-	c, peer := &l.line, filepath.Join(l.dir, "peer")
-	_ = l.reading.read(filepath.Join(peer, "log"), func(r row) { // what cannot be read now is read later
-		l.at++
-		l.tell(transport.Delivery{Event: transport.Value, Message: r.message(), At: l.at})
-	})
-	for {
-		packet, err := os.ReadFile(filepath.Join(peer, c.them.packet(c.me.Taken)))
+	c := &l.line
+	for ; ; c.me.Taken++ {
+		text, err := os.ReadFile(l.path("peer/" + c.them.packet(c.me.Taken)))
 		if err != nil {
 			break // there are no more
 		}
-		if err := c.session.Take(packet, now); err != nil {
+		if err := l.take(text, now); err != nil {
 			return err
 		}
-		c.me.Taken++
 	}
 	for ; c.gone < min(c.them.Taken, c.sent); c.gone++ {
-		os.Remove(filepath.Join(l.dir, c.me.packet(c.gone)))
+		os.Remove(l.path(c.me.packet(c.gone)))
 	}
-	for {
-		packet := c.session.Next(nil, now)
-		if len(packet) == 0 {
-			return nil
+	if len(l.unsent) > 0 {
+		var rows []row
+		for k := range l.unsent {
+			rows = append(rows, l.rows[k])
 		}
-		if err := replace(filepath.Join(l.dir, c.me.packet(c.sent)), packet); err != nil {
+		b := bytes.NewBufferString(string(ofRows))
+		if err := gob.NewEncoder(b).Encode(rows); err != nil {
 			return err
 		}
-		c.sent++
+		if err := l.send(b.Bytes()); err != nil {
+			return err
+		}
+		clear(l.unsent)
 	}
+	for {
+		text := c.session.Next([]byte{ofStreams}, now)
+		if len(text) == 1 {
+			return nil
+		}
+		if err := l.send(text); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *link) take(text []byte, now time.Time) error {
+	if text[0] == ofStreams {
+		return l.line.session.Take(text[1:], now)
+	}
+	var rows []row
+	if err := gob.NewDecoder(bytes.NewReader(text[1:])).Decode(&rows); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		l.tell(r.Key, transport.Delivery{Event: transport.Value, Message: r.message()})
+	}
+	return nil
+}
+
+func (l *link) send(text []byte) error {
+	l.line.sent++
+	return replace(l.path(l.line.me.packet(l.line.sent-1)), text)
 }
 
 // replace replaces a file as a whole.

@@ -3,16 +3,14 @@ package filelink
 import (
 	"context"
 	"crypto/rand"
+	"encoding/gob"
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
-
-	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/mux"
@@ -20,137 +18,110 @@ import (
 
 // A link is one end. Its run looks at the folders, and does what there is to do.
 type link struct {
-	dir, peer string
-	streams   *mux.Mux
-	changed   chan struct{} // holds a token if there may be something to receive
-	stirred   chan struct{} // holds a token if there may be something to do
-	done      chan struct{} // closed once the Link is closed
-	ended     chan struct{} // closed once run has ended
+	dir, peer              string
+	streams                *mux.Mux
+	stir, news, done, over chan struct{} // look at the folders, at the queue; closed; run has ended
 
-	mu      sync.Mutex
-	log     *os.File
-	epoch   string
-	rows    map[string]row // what is in the log
-	queue   []*transport.Delivery
-	values  map[string]*transport.Delivery // those in the queue
-	at      uint64
-	reading reading
-	line    line
+	mu     sync.Mutex
+	file   *os.File // the log,
+	log    *gob.Encoder
+	epoch  string
+	rows   map[string]row
+	unsent map[string]bool // keys of rows
+	told   map[string]transport.Delivery
+	queue  []string // keys of told
+	at     uint64   // how many were told
+	line   line
 }
 
-// A row is a message in a log.
+// A row is a Message: its Event without data, and its data.
 type row struct {
 	Key, Digest string
-	Event       event.Event // without data
-	Data        []byte
+	Event, Data []byte
 }
 
-func (r row) message() transport.Message {
-	r.Event.DataEncoded = r.Data
-	return transport.Message{Key: r.Key, Digest: r.Digest, Event: r.Event.Clone()}
+func (r row) message() (m transport.Message) {
+	m.Key, m.Digest = r.Key, r.Digest
+	_ = json.Unmarshal(r.Event, &m.Event) // which Send has made
+	m.Event.DataEncoded = r.Data
+	return m
 }
 
 func newLink(dir, name, peer string, p transport.Presence) (*link, error) {
-	p.Process = rand.Text()
 	l := &link{
-		dir: dir, peer: peer, rows: map[string]row{}, values: map[string]*transport.Delivery{},
-		changed: make(chan struct{}, 1), stirred: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{}),
-		line: line{me: hello{Presence: p}},
+		dir: dir, peer: peer, rows: map[string]row{}, told: map[string]transport.Delivery{}, line: line{me: hello{Presence: p}},
+		stir: make(chan struct{}, 1), news: make(chan struct{}, 1), done: make(chan struct{}), over: make(chan struct{}),
 	}
-	l.streams = mux.New(mux.Config{Local: name, Peer: peer, Wake: func() { signal(l.stirred) }})
-	l.tell(transport.Delivery{Event: transport.Replayed})
-	old := reading{}
-	err := old.read(filepath.Join(dir, "log"), func(r row) { l.rows[r.Key] = r })
-	if err == nil || os.IsNotExist(err) {
-		err = l.begin(old.epoch)
+	l.line.me.Process = rand.Text()
+	l.streams = mux.New(mux.Config{Local: name, Peer: peer, Wake: func() { signal(l.stir) }})
+	l.tell("", transport.Delivery{Event: transport.Replayed})
+	if f, err := os.Open(l.path("log")); err == nil {
+		d := gob.NewDecoder(f)
+		err = d.Decode(&l.epoch)
+		for r := (row{}); err == nil; r = (row{}) {
+			if err = d.Decode(&r); err == nil { // what is not whole was not sent
+				l.rows[r.Key] = r
+			}
+		}
+		f.Close()
 	}
-	if err != nil {
+	if err := l.begin(); err != nil {
 		return nil, err
 	}
 	go l.run()
 	return l, nil
 }
 
-// begin writes the log anew, under an epoch; "" is another one.
-func (l *link) begin(epoch string) (err error) {
-	if l.epoch = epoch; epoch == "" {
-		l.epoch = rand.Text()
-		clear(l.rows)
+func (l *link) path(name string) string { return filepath.Join(l.dir, name) }
+
+// begin writes the log anew.
+func (l *link) begin() (err error) {
+	if l.epoch == "" {
+		l.epoch, l.rows = rand.Text(), map[string]row{}
 	}
-	if err = os.MkdirAll(l.dir, 0o700); err != nil {
+	if err = os.MkdirAll(l.dir, 0o700); err == nil {
+		l.file, err = os.Create(l.path("log.new"))
+	}
+	if err != nil {
 		return err
 	}
-	if l.log, err = os.Create(filepath.Join(l.dir, "log.new")); err != nil {
-		return err
-	}
-	e := json.NewEncoder(l.log)
-	err = e.Encode(l.epoch)
-	for r := range maps.Values(l.rows) {
-		if err == nil {
-			err = e.Encode(r)
+	l.log, l.unsent = gob.NewEncoder(l.file), map[string]bool{}
+	err = l.log.Encode(l.epoch)
+	for k, r := range l.rows {
+		if l.unsent[k] = true; err == nil {
+			err = l.log.Encode(r)
 		}
 	}
 	if err == nil {
-		err = os.Rename(l.log.Name(), filepath.Join(l.dir, "log"))
+		err = os.Rename(l.path("log.new"), l.path("log"))
 	}
 	return err
 }
 
-// check begins a log of another epoch if somebody has taken the log away.
+// check begins another log if somebody has taken the log away.
 func (l *link) check() error {
-	is, err := os.Stat(filepath.Join(l.dir, "log"))
-	if was, _ := l.log.Stat(); err == nil && os.SameFile(is, was) {
+	is, err := os.Stat(l.path("log"))
+	if was, _ := l.file.Stat(); err == nil && os.SameFile(is, was) {
 		return nil
 	}
-	l.log.Close() // nobody will read it
-	l.tell(transport.Delivery{Event: transport.LogLost})
-	return l.begin("")
+	l.file.Close()
+	l.epoch = ""
+	l.tell("", transport.Delivery{Event: transport.LogLost})
+	return l.begin()
 }
 
-// A reading is how far a log was read.
-type reading struct {
-	epoch string
-	to    int64
-}
-
-// read calls f for each message that is new, all of them if it is another log.
-func (r *reading) read(path string, f func(row)) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
+// tell has a Delivery received, in the place of another one of its key that was not yet.
+func (l *link) tell(key string, d transport.Delivery) {
+	l.at++
+	if key == "" {
+		key = "\x00" + strconv.FormatUint(l.at, 10)
 	}
-	defer file.Close()
-	d, epoch := json.NewDecoder(file), ""
-	if err := d.Decode(&epoch); err != nil {
-		return err
+	if _, waits := l.told[key]; !waits {
+		l.queue = append(l.queue, key)
 	}
-	if epoch != r.epoch {
-		*r = reading{epoch, d.InputOffset()}
-	}
-	if _, err := file.Seek(r.to, io.SeekStart); err != nil {
-		return err
-	}
-	d = json.NewDecoder(file)
-	for start := r.to; ; r.to = start + d.InputOffset() {
-		var next row
-		if err := d.Decode(&next); err != nil {
-			return nil // it is not written yet, or not whole
-		}
-		f(next)
-	}
-}
-
-// tell adds a delivery to the queue, or puts it in the place of one of its key.
-func (l *link) tell(d transport.Delivery) {
-	d.Ack = func() {}
-	if was := l.values[d.Message.Key]; was != nil && d.Event == transport.Value {
-		*was = d
-		return
-	}
-	if l.queue = append(l.queue, &d); d.Event == transport.Value {
-		l.values[d.Message.Key] = &d
-	}
-	signal(l.changed)
+	d.At, d.Ack = l.at, func() {}
+	l.told[key] = d
+	signal(l.news)
 }
 
 func signal(c chan<- struct{}) {
@@ -169,6 +140,7 @@ func (l *link) closed() bool {
 	}
 }
 
+// usable says why the link cannot be used.
 func (l *link) usable(ctx context.Context) error {
 	if l.closed() {
 		return transport.ErrClosed
@@ -200,54 +172,52 @@ func (l *link) Log(ctx context.Context) (transport.Log, error) {
 
 // Send implements transport.Link.
 func (l *link) Send(ctx context.Context, m transport.Message) error {
+	r := row{Key: m.Key, Digest: m.Digest, Data: m.Event.DataEncoded}
+	m.Event.DataEncoded = nil
+	text, err := json.Marshal(m.Event)
+	r.Event = text
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := row{m.Key, m.Digest, m.Event.Clone(), m.Event.Data()}
-	r.Event.DataEncoded = nil
-	err := l.usable(ctx)
-	if err == nil && len(r.Data) > transport.MaxMessage {
+	switch used := l.usable(ctx); {
+	case used != nil:
+		err = used
+	case len(r.Data) > transport.MaxMessage:
 		err = transport.ErrTooLarge
-	}
-	if err == nil {
-		err = l.check()
-	}
-	if err == nil {
-		err = json.NewEncoder(l.log).Encode(r)
+	case err == nil:
+		if err = l.check(); err == nil {
+			err = l.log.Encode(r)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("filelink: send %q to %s: %w", m.Key, l.peer, err)
 	}
-	l.rows[m.Key] = r
+	l.rows[m.Key], l.unsent[m.Key] = r, true
 	return nil
 }
 
 // Receive implements transport.Link.
 func (l *link) Receive(ctx context.Context) (transport.Delivery, error) {
 	for {
-		if d, err := l.next(ctx); d != nil || err != nil {
-			return *d, err
+		if d, err := l.next(ctx); d.Ack != nil || err != nil {
+			return d, err
 		}
 		select {
-		case <-l.changed:
+		case <-l.news:
 		case <-l.done:
 		case <-ctx.Done():
 		}
 	}
 }
 
-func (l *link) next(ctx context.Context) (d *transport.Delivery, err error) {
+func (l *link) next(ctx context.Context) (d transport.Delivery, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable(ctx); err != nil {
-		return &transport.Delivery{}, err
+	if err = l.usable(ctx); err == nil && len(l.queue) > 0 {
+		d = l.told[l.queue[0]]
+		delete(l.told, l.queue[0])
+		l.queue = l.queue[1:]
 	}
-	if len(l.queue) > 0 {
-		d, l.queue = l.queue[0], l.queue[1:]
-		if d.Event == transport.Value {
-			delete(l.values, d.Message.Key)
-		}
-	}
-	return d, nil
+	return d, err
 }
 
 // Close implements transport.Link.
@@ -255,27 +225,24 @@ func (l *link) Close() error {
 	l.mu.Lock()
 	if !l.closed() {
 		close(l.done)
-		l.streams.Close()
 	}
 	l.mu.Unlock()
-	<-l.ended
+	<-l.over
 	return nil
 }
 
-// run looks at the folders until the Link is closed.
 func (l *link) run() {
-	defer close(l.ended)
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
 	for !l.closed() {
 		l.look(time.Now())
 		select {
-		case <-tick.C:
-		case <-l.stirred:
+		case <-time.After(2 * time.Millisecond):
+		case <-l.stir:
 		case <-l.done:
 		}
 	}
+	l.streams.Close()
 	l.hush()
-	os.Remove(filepath.Join(l.dir, "hello")) // if it stays, the peer notices a little later
-	l.log.Close()
+	os.Remove(l.path("hello")) // if it stays, the peer notices a little later
+	l.file.Close()
+	close(l.over)
 }

@@ -1,15 +1,16 @@
 // Package filestore keeps objects in a folder, a file each: a backend.Store that was written
-// outside the project, as an example. While a Store runs, the folder is its own.
+// outside the project, as an example. While a Store is used, the folder is its own.
 package filestore
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -19,11 +20,10 @@ import (
 
 // Store is a backend.Store in a folder.
 type Store struct {
-	dir      string
-	feed     backend.Feed
-	mu       sync.Mutex
-	objects  map[resource.Key]object
-	revision uint64 // of the last change, also in the file "revision"
+	dir     string
+	feed    backend.Feed
+	mu      sync.Mutex
+	objects map[resource.Key]object
 }
 
 // An object is what is in a file. It is held if it carries a finalizer of somebody else.
@@ -32,71 +32,48 @@ type object struct {
 	Held bool
 }
 
-// New returns a Store of what the folder holds, which must exist.
+// New returns a Store of what a folder holds, which must exist.
 func New(dir string) (*Store, error) {
 	s := &Store{dir: dir, objects: map[resource.Key]object{}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, fmt.Errorf("filestore: open: %w", err)
-	}
 	for _, file := range files {
 		var o object
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(text, &o)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("filestore: read %s: %w", file, err)
-		}
+		text, bad := os.ReadFile(file)
+		err = errors.Join(err, bad, json.Unmarshal(text, &o))
 		s.objects[o.Key] = o
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "revision"))
-	if err == nil {
-		s.revision, err = strconv.ParseUint(string(text), 10, 64)
-	} else if os.IsNotExist(err) && len(files) == 0 {
-		err = nil
-	}
 	if err != nil {
-		return nil, fmt.Errorf("filestore: read revision: %w", err)
+		return nil, fmt.Errorf("filestore: read %s: %w", dir, err)
 	}
 	return s, nil
 }
 
 // Write implements backend.Store. A spec that is no JSON is refused.
-func (s *Store) Write(ctx context.Context, want resource.Object) (o resource.Object, err error) {
-	err = s.change(ctx, want.Key, func(cur object) (object, error) {
-		next := cur
-		next.Key, next.Parts, next.Origin = want.Key, want.Parts, want.Origin
-		next.Ours = backend.Ours(cur.Object, next.Object, true)
-		switch spec := want.Parts[resource.Spec]; {
-		case cur.Version != want.Version:
-			return cur, backend.ErrConflict
-		case spec != "" && !json.Valid([]byte(spec)):
-			return cur, fmt.Errorf("%w: its spec is no JSON", backend.ErrRefused)
-		case cur.Version != "" && next.Parts == cur.Parts && next.Origin == cur.Origin:
-			next = cur
+func (s *Store) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
+	return s.change(ctx, want.Key, func(o *object) error {
+		before, spec := o.Object, want.Parts[resource.Spec]
+		if before.Version != want.Version {
+			return backend.ErrConflict
 		}
-		return next, nil
-	}, &o)
-	if err != nil {
-		return resource.Object{}, fmt.Errorf("filestore: write %s: %w", want.Key, err)
-	}
-	return o, nil
+		if spec != "" && !json.Valid([]byte(spec)) {
+			return fmt.Errorf("%w: its spec is no JSON", backend.ErrRefused)
+		}
+		o.Key, o.Parts, o.Origin = want.Key, want.Parts, want.Origin
+		o.Ours = backend.Ours(before, o.Object, true)
+		return nil
+	})
 }
 
 // Remove implements backend.Store.
 func (s *Store) Remove(ctx context.Context, k resource.Key, version string) error {
-	err := s.change(ctx, k, func(cur object) (object, error) {
-		if version == "" || cur.Version != version {
-			return cur, backend.ErrConflict
+	_, err := s.change(ctx, k, func(o *object) error {
+		if version == "" || o.Version != version {
+			return backend.ErrConflict
 		}
-		cur.Deleting = true
-		return cur, nil
-	}, new(resource.Object))
-	if err != nil {
-		return fmt.Errorf("filestore: remove %s: %w", k, err)
-	}
-	return nil
+		o.Deleting = true
+		return nil
+	})
+	return err
 }
 
 // Watch implements backend.Store.
@@ -108,65 +85,56 @@ func (s *Store) Watch(ctx context.Context, scope backend.Scope, f func(backend.E
 			objects = append(objects, o.Object)
 		}
 	}
-	run := s.feed.Watch(scope, objects, backend.Synced{Revision: s.revision})
+	run := s.feed.Watch(scope, objects, backend.Synced{})
 	s.mu.Unlock()
 	return run(ctx, f)
 }
 
 // change stores what f makes of the object k, and returns once all watches have shown it.
-func (s *Store) change(ctx context.Context, k resource.Key, f func(object) (object, error), out *resource.Object) error {
-	err := s.apply(ctx, k, f, out)
+func (s *Store) change(ctx context.Context, k resource.Key, f func(*object) error) (resource.Object, error) {
+	o, err := s.apply(ctx, k, f)
 	if err == nil {
 		err = s.feed.Shown(ctx, k)
 	}
-	return err
+	if err != nil {
+		return resource.Object{}, fmt.Errorf("filestore: %s: %w", k, err)
+	}
+	return o, nil
 }
 
-func (s *Store) apply(ctx context.Context, k resource.Key, f func(object) (object, error), out *resource.Object) error {
+func (s *Store) apply(ctx context.Context, k resource.Key, f func(*object) error) (resource.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	cur := s.objects[k]
-	next, err := f(cur)
-	if *out = next.Object; err != nil || next == cur {
-		return err
+	next := cur
+	if err := errors.Join(context.Cause(ctx), f(&next)); err != nil {
+		return cur.Object, err
 	}
-	revision := strconv.FormatUint(s.revision+1, 10)
-	if next.Version = revision; next.UID == "" {
-		next.UID = filepath.Base(s.dir) + "-" + revision
+	if next == cur && cur.UID != "" {
+		return cur.Object, nil
 	}
-	ends := next.Deleting && !next.Held && len(resource.ParseMetadata(next.Parts[resource.Meta]).Finalizers) == 0
-	if err := s.save(next, ends, revision); err != nil {
-		return err
+	if next.Version = rand.Text(); next.UID == "" {
+		next.UID = rand.Text()
 	}
-	s.revision++
-	*out = next.Object
-	if ends {
+	file := filepath.Join(s.dir, strings.ReplaceAll(url.PathEscape(k.String()), ".", "%2E")+".json")
+	if next.Deleting && !next.Held && len(resource.ParseMetadata(next.Parts[resource.Meta]).Finalizers) == 0 {
+		if err := os.Remove(file); err != nil {
+			return cur.Object, err
+		}
 		delete(s.objects, k)
 		s.feed.Gone(backend.Gone{Key: k, UID: next.UID, Seen: true})
-	} else {
-		s.objects[k] = next
-		s.feed.Put(next.Object)
+		return next.Object, nil
 	}
-	return nil
-}
-
-// save writes the revision first: one that was given is never given again.
-func (s *Store) save(o object, ends bool, revision string) error {
-	if err := replace(filepath.Join(s.dir, "revision"), []byte(revision)); err != nil {
-		return err
+	text, err := json.Marshal(next)
+	if err == nil {
+		err = replace(file, text)
 	}
-	file := filepath.Join(s.dir, strings.ReplaceAll(url.PathEscape(o.Key.String()), ".", "%2E")+".json")
-	if ends {
-		return os.Remove(file)
-	}
-	text, err := json.Marshal(o)
 	if err != nil {
-		return err
+		return cur.Object, err
 	}
-	return replace(file, text)
+	s.objects[k] = next
+	s.feed.Put(next.Object)
+	return next.Object, nil
 }
 
 // replace replaces a file as a whole.
