@@ -202,7 +202,14 @@ func (h *host) follow(s *Store) *follow {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		f.ended <- s.Watch(ctx, backend.Scope{}, func(e backend.Event) error { f.events <- e; return nil })
+		f.ended <- s.Watch(ctx, backend.Scope{}, func(e backend.Event) error {
+			select {
+			case f.events <- e:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
 	}()
 	h.t.Cleanup(func() { stop(); <-over })
 	return f
