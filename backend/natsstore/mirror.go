@@ -120,7 +120,7 @@ func (m *mirror) begin(scope backend.Scope) func(context.Context, func(backend.E
 	}
 	var objects []resource.Object
 	for k, r := range m.objects {
-		if scope.Namespace == "" || scope.Namespace == k.Namespace {
+		if scope.Holds(k.Namespace) {
 			objects = append(objects, r.Object)
 		}
 	}

@@ -81,7 +81,7 @@ func (s *Store) Watch(ctx context.Context, scope backend.Scope, f func(backend.E
 	s.mu.Lock()
 	var objects []resource.Object
 	for k, o := range s.objects {
-		if scope.Namespace == "" || scope.Namespace == k.Namespace {
+		if scope.Holds(k.Namespace) {
 			objects = append(objects, o.Object)
 		}
 	}
