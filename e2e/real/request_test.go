@@ -52,11 +52,20 @@ func TestRequests(t *testing.T) {
 			t.Run(name+"/"+s.name, func(t *testing.T) {
 				t.Cleanup(w.heal)
 				s.play(t, w, a, w.newShip(t, a, s.ship))
-				w.ask(t, "verify", "--agent", a.name, "--settle", "1m")
+				w.settled(t, a)
 			})
 		}
 	}
 	w.end(t)
+}
+
+// settled waits until our program finds no difference between the two sides of a.
+func (w *world) settled(t *testing.T, a *agent) {
+	t.Helper()
+	within(t, time.Minute, func(ctx context.Context) error {
+		_, err := w.tryToAsk(ctx, "verify", "--agent", a.name)
+		return err
+	})
 }
 
 // A ship is an Application with a hook before each sync, which waits until it is let go.
@@ -355,7 +364,7 @@ func syncApart(t *testing.T, w *world, a *agent, s *ship) {
 	a.line.Set(netfault.Healthy)
 	a.stop(t)
 	require.NoError(t, a.Start(t.Context()))
-	w.ask(t, "verify", "--agent", a.name, "--settle", "1m")
+	w.settled(t, a)
 	time.Sleep(3 * time.Second) // in which it would run again
 	require.NoError(t, s.on(phase("Succeeded"), synced(1))(t.Context()))
 }
@@ -368,16 +377,13 @@ func deaths(t *testing.T, w *world, a *agent, s *ship) {
 		w.mortals = true
 	}
 	s.letGo(t)
+	w.settled(t, a) // what is on its way would be a change, too
 	w.principal.stop(t)
 	for i := range *requestDeaths {
-		at := failpoint.BeforeSend
-		if i == 0 {
-			at = failpoint.AfterChange
-		}
-		mortal := w.mortal(w.principal, string(at)+":1")
+		mortal := w.mortal(w.principal, string(failpoint.BeforeSend)+":1")
 		_ = mortal.Start(t.Context()) // an error is that it has died before it was ready
 		if i == 0 {
-			require.True(t, mortal.Running())
+			require.True(t, mortal.Running(), "there is nothing to be sent yet")
 			s.argocd(t, "app", "sync", "--async")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

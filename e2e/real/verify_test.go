@@ -182,9 +182,18 @@ func (w *world) verified(t *testing.T) int {
 // it says.
 func (w *world) ask(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(w.dir, "argocd-agentctl"), append(args, "--principal-address", w.desk())...)
+	output, err := w.tryToAsk(t.Context(), args...)
+	require.NoError(t, err)
+	return output
+}
+
+// tryToAsk is ask, whatever comes of it.
+func (w *world) tryToAsk(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(w.dir, "argocd-agentctl"), append(args, "--principal-address", w.desk())...)
 	cmd.Env = []string{"TMPDIR=" + w.tmp()}
 	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(output))
-	return string(output)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	return string(output), nil
 }
