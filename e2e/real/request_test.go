@@ -6,8 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,15 +27,11 @@ var requestDeaths = flag.Int("request-deaths", 5, "how often the principal dies 
 // TestRequests plays what the users of the hub's real argocd-server and argocd CLI ask of
 // spokes on which Argo CD runs: of a managed one and of an autonomous one.
 func TestRequests(t *testing.T) {
-	w := newWorldOf(t,
+	w := newWorldOf(t, []string{"edge-2"},
 		stack.ClusterConfig{Name: "hub", Controllers: true, Etcd: true, Server: true, ApplicationNamespaces: []string{"edge-*"}},
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
 		stack.ClusterConfig{Name: "spoke-2", ArgoCD: true},
 	)
-	w.autonomous = map[string]bool{"edge-2": true}
-	more, err := os.ReadFile(filepath.Join("..", "..", "deploy", "principal", "autonomous", "rbac.yaml"))
-	require.NoError(t, err)
-	require.NoError(t, w.hub.Apply(t.Context(), append(more, project...)))
 	for _, name := range []string{"edge-1", "edge-2"} {
 		a := w.agent(t, name)
 		for _, s := range []struct {
@@ -73,19 +67,6 @@ func (w *world) settled(t *testing.T, a *agent) {
 		return err
 	})
 }
-
-// project is that of the autonomous agent's Applications on the hub.
-const project = `
----
-apiVersion: argoproj.io/v1alpha1
-kind: AppProject
-metadata: {name: edge-2-default, namespace: argocd}
-spec:
-  sourceNamespaces: [edge-2]
-  sourceRepos: ["*"]
-  destinations: [{name: edge-2, namespace: "*"}]
-  clusterResourceWhitelist: [{group: "*", kind: "*"}]
-`
 
 // A ship is an Application with a hook before each sync, which waits until it is let go.
 type ship struct {
