@@ -19,7 +19,7 @@ import (
 // agents: of edge-1, on whose spoke Argo CD runs, and of edge.
 func TestAutonomous(t *testing.T) {
 	w := newWorldOf(t, []string{"edge-1", "edge"},
-		stack.ClusterConfig{Name: "hub", CRDs: true},
+		stack.ClusterConfig{Name: "hub", CRDs: true, Controllers: true}, // of which one ends foreground deletions
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
 		stack.ClusterConfig{Name: "spoke-2", CRDs: true},
 	)
