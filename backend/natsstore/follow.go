@@ -64,6 +64,15 @@ func (f *follower) round(ctx context.Context) error {
 	case <-f.again: // it is looked at now
 	default:
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // what was asked on a connection that is lost is not answered on the next
+		select {
+		case <-f.again:
+			cancel(errAgain)
+		case <-ctx.Done():
+		}
+	}()
 	s, err := f.bucket.open(ctx)
 	if err != nil {
 		return err
@@ -168,8 +177,6 @@ func (f *follower) stay(ctx context.Context, s jetstream.Stream, t *tail) error 
 		select {
 		case err := <-t.broken:
 			return err
-		case <-f.again:
-			return errAgain
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-f.doubt:

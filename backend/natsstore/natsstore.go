@@ -232,13 +232,13 @@ func (s *Store) current(ctx context.Context, k resource.Key, want string) (v ver
 func (s *Store) store(ctx context.Context, cur version, next record) (resource.Object, error) {
 	b := <-s.bucket // Run runs, for the bucket is listed
 	s.bucket <- b
-	request, cancel := b.limit(ctx)
-	defer cancel()
 	ends := next.Deleting && !next.stays()
 	value, err := encode(next)
 	if err != nil {
 		return resource.Object{}, err
 	}
+	request, cancel := b.limit(ctx)
+	defer cancel()
 	var revision uint64
 	if ends {
 		revision, err = b.remove(request, cur.key, cur.entry.revision)

@@ -65,7 +65,7 @@ func (h *host) client() jetstream.JetStream {
 func (h *host) config() Config {
 	return Config{
 		URL: h.ClientURL(), Bucket: testBucket, Owner: "test", Log: zaptest.NewLogger(h.t, zaptest.Level(zap.WarnLevel)),
-		Check: 50 * time.Millisecond, Timeout: 5 * time.Second,
+		Check: 50 * time.Millisecond, Timeout: 20 * time.Second, Patience: time.Minute,
 	}
 }
 

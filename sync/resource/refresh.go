@@ -80,5 +80,9 @@ func cutLast(refresh string) (id, since string) {
 func Reconciled(status string) (at string, cannot bool) {
 	_, rest, _ := strings.Cut(status, `"reconciledAt":"`)
 	at, _, _ = strings.Cut(rest, `"`)
-	return at, strings.Contains(status, `"type":"InvalidSpecError"`) || strings.Contains(status, `"type":"UnknownError"`)
+	return at, Invalid(status) || strings.Contains(status, `"type":"UnknownError"`)
 }
+
+// Invalid reports whether a status says that Argo CD cannot make sense of the object, as when
+// its project is not there.
+func Invalid(status string) bool { return strings.Contains(status, `"type":"InvalidSpecError"`) }
