@@ -19,7 +19,7 @@ import (
 // agents: of edge-1, on whose spoke Argo CD runs, and of edge.
 func TestAutonomous(t *testing.T) {
 	w := newWorldOf(t, []string{"edge-1", "edge"},
-		stack.ClusterConfig{Name: "hub", CRDs: true},
+		stack.ClusterConfig{Name: "hub", CRDs: true, Controllers: true}, // of which one ends foreground deletions
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
 		stack.ClusterConfig{Name: "spoke-2", CRDs: true},
 	)
@@ -99,10 +99,17 @@ func projectsShown(t *testing.T, w *world) {
 
 	spoke.patch(t, "plant", fields{"spec": fields{"description": "two"}})
 	within(t, patience, hub.is("edge-1-plant", has("two", "spec", "description"), has(string(copied), "metadata", "uid")))
+	a.sync(t, "press")
+	within(t, time.Minute, all(a.hub.is("press", healthy, finished(2)), a.spoke.is("press", finished(2))))
+
 	spoke.create(t, appProject("passing", plant()))
-	within(t, patience, all(hub.is("edge-1-passing"), hub.is("edge-1-default")))
+	a.spoke.create(t, application("passing", fields{
+		"project": "passing", "source": fields{"repoURL": w.repo(t, "press").URL(), "path": "."}, "destination": fields{"server": "https://kubernetes.default.svc", "namespace": "spare"},
+	}))
+	within(t, patience, all(hub.is("edge-1-passing"), hub.is("edge-1-default"), a.hub.is("passing", has("edge-1-passing", "spec", "project"))))
+	a.spoke.remove(t, "passing")
 	spoke.remove(t, "passing")
-	within(t, patience, hub.gone("edge-1-passing"))
+	within(t, patience, all(hub.gone("edge-1-passing"), a.hub.gone("passing")))
 }
 
 // restartedPrincipal: the principal is restarted ten times, half of them with the agent away.
