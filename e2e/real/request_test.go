@@ -56,6 +56,7 @@ func TestRequests(t *testing.T) {
 			})
 		}
 	}
+	w.audited(t, false)
 	w.end(t)
 }
 
