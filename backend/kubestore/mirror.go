@@ -87,7 +87,7 @@ func (m *mirror) watch(scope backend.Scope) func(context.Context, func(backend.E
 	var synced backend.Synced
 	for _, t := range m.kinds {
 		synced.Revision = max(synced.Revision, t.revision)
-		for _, ns := range scope.Namespaces {
+		for _, ns := range slices.Compact(slices.Sorted(slices.Values(scope.Namespaces))) {
 			objects = list(objects, t.records[ns])
 		}
 		if len(scope.Namespaces) > 0 {

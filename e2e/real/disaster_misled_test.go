@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
 // misled: the principal is started with a mistake, on what the one before has left. Nothing
@@ -49,7 +51,7 @@ func (e *estate) mistaken(t *testing.T, p *program, then func(here, there mark))
 // wrongNamespace: under its own rights a principal may read nothing of another namespace,
 // and ends. With those of an administrator it finds no agents there, and refuses them; and
 // where it finds agents of the same names, as in the namespace of another installation, it
-// is another hub with the same Applications, and takes the copies over in place.
+// is another hub with the same Applications and projects, and takes the copies over in place.
 func (e *estate) wrongNamespace(t *testing.T) {
 	const elsewhere = "elsewhere"
 	require.NoError(t, e.hub.Namespace(t.Context(), elsewhere))
@@ -70,6 +72,10 @@ func (e *estate) wrongNamespace(t *testing.T) {
 	})
 
 	e.createSecrets(t, elsewhere, agents)
+	same := place{e.hub, argocd, resource.Project}.get(t, "default")
+	theirs := appProject("default", at(same, "spec").(fields))
+	theirs.SetNamespace(elsewhere)
+	place{e.hub, elsewhere, resource.Project}.create(t, theirs)
 	maps := e.hub.Dynamic().Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(elsewhere)
 	m, err := maps.Get(t.Context(), "argocd-agent-principal-identity", metav1.GetOptions{})
 	require.NoError(t, err)

@@ -138,7 +138,8 @@ func rebuilt(t *testing.T, w *world) {
 	w.principalAccount(t)
 	require.NoError(t, w.principal.Start(t.Context()))
 	require.NotEqual(t, old, w.identity(t))
-	within(t, patience, all(w.holds(e.one, e.one.names(t)...), w.holds(e.two, e.two.names(t)...)))
+	one, two := append(e.one.names(t), "AppProject//default"), append(e.two.names(t), "AppProject//default")
+	within(t, patience, all(w.holds(e.one, one...), w.holds(e.two, two...)))
 	e.stays(t, 3*time.Second)
 
 	w.principal.stop(t)

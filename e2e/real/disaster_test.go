@@ -159,8 +159,8 @@ func (a *agent) names(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(there))
 }
 
-// holds returns a check that the copies of these names are what an agent holds, and no
-// others, as the principal lists them.
+// holds returns a check that the copies of Applications of these names are what an agent
+// holds, and no others, as the principal lists them. What is none is named with its kind.
 func (w *world) holds(a *agent, names ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		desk, err := admin.NewClient(w.desk())
@@ -176,7 +176,10 @@ func (w *world) holds(a *agent, names ...string) func(context.Context) error {
 			held = append(held, h.Side+" "+h.Key)
 		}
 		for _, name := range names {
-			want = append(want, "spoke Application//"+name)
+			if !strings.Contains(name, "/") {
+				name = "Application//" + name
+			}
+			want = append(want, "spoke "+name)
 		}
 		return equal(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(held)))
 	}

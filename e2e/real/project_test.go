@@ -181,6 +181,52 @@ func projectsAndApplications(t *testing.T, w *world) {
 	}
 }
 
+// projectExcluded: a project that is excluded while the link is cut is left alone on the spoke,
+// and so are its repositories, whatever becomes of them on the hub, until it is not excluded
+// any more.
+func projectExcluded(t *testing.T, w *world) {
+	a := w.agent(t, "edge-1")
+	hub, spoke := a.projects()
+	secret, copied := a.hub.of(resource.Secret), a.spoke.of(resource.Secret)
+	label := func(value any) fields {
+		return fields{"metadata": fields{"labels": fields{"argocd-agent.argoproj-labs.io/ignore-sync": value}}}
+	}
+	hub.create(t, appProject("excluded", fields{"description": "one", "sourceNamespaces": []any{"*"}, "destinations": []any{to("edge-1", "*")}}))
+	secret.create(t, repository("repo-excluded", "excluded", "one"))
+	within(t, patience, all(spoke.is("excluded"), copied.is("repo-excluded")))
+	made := [2]string{string(spoke.get(t, "excluded").GetUID()), string(copied.get(t, "repo-excluded").GetUID())}
+	stays := all(
+		spoke.is("excluded", has(made[0], "metadata", "uid"), has("one", "spec", "description")),
+		copied.is("repo-excluded", has(made[1], "metadata", "uid"), has(coded("one"), "data", "password")),
+	)
+
+	a.line.Set(netfault.Cut)
+	hub.patch(t, "excluded", label("true"))
+	hub.patch(t, "excluded", fields{"spec": fields{"description": "two", "destinations": []any{to("edge-2", "*")}}})
+	secret.patch(t, "repo-excluded", fields{"data": fields{"password": coded("two")}})
+	hub.create(t, appProject("after", fields{"sourceNamespaces": []any{"*"}, "destinations": []any{to("edge-1", "*")}}))
+	a.line.Set(netfault.Healthy)
+	within(t, patience, spoke.is("after"))
+	time.Sleep(3 * time.Second)
+	require.NoError(t, stays(t.Context()))
+	w.principal.stop(t)
+	require.NoError(t, w.principal.Start(t.Context()))
+	time.Sleep(3 * time.Second)
+	require.NoError(t, stays(t.Context()))
+
+	hub.patch(t, "excluded", fields{"spec": fields{"destinations": []any{to("edge-1", "*")}}})
+	hub.patch(t, "excluded", label(nil))
+	within(t, patience, all(
+		spoke.is("excluded", has(made[0], "metadata", "uid"), has("two", "spec", "description")),
+		copied.is("repo-excluded", has(made[1], "metadata", "uid"), has(coded("two"), "data", "password")),
+	))
+	hub.patch(t, "excluded", fields{"spec": fields{"destinations": []any{to("edge-2", "*")}}})
+	within(t, patience, all(spoke.gone("excluded"), copied.gone("repo-excluded")))
+	secret.remove(t, "repo-excluded")
+	hub.remove(t, "excluded")
+	hub.remove(t, "after")
+}
+
 // projectLate: an Application whose project comes much later is synced soon after, although
 // Argo CD by itself would look at it again only a day later.
 func projectLate(t *testing.T, w *world) {

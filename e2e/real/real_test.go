@@ -37,6 +37,7 @@ func stories() []story {
 		{"CopiesOfProjectsAreKept", projectsKept},
 		{"ProjectsAndTheirApplicationsComeAndGoTogether", projectsAndApplications},
 		{"AProjectThatComesLate", projectLate},
+		{"TestScenario17_AProjectExcludedWhileTheAgentIsAway", projectExcluded},
 		{"RepositoriesFollowTheirProjects", repositories},
 		{"TestScenario26_RepositoriesDeletedWhileThePrincipalIsDown", repositoriesGone},
 		{"RepositoriesOfNoProject", repositoriesOfNone},

@@ -76,11 +76,7 @@ func (w *world) rules(agent string) resource.Rules {
 // read returns what an agent has at one of its places, as the other is to have it. It fails
 // if the store has not seen the newest of it yet.
 func (s stores) read(ctx context.Context, from place, p principal.Placement) (out []resource.Object, err error) {
-	scope := backend.In(from.namespace)
-	if from.namespace != argocd {
-		scope = backend.In(from.namespace, argocd)
-	}
-	shown, err := verify.Read(ctx, s[from.Name()], scope)
+	shown, err := verify.Read(ctx, s[from.Name()], backend.In(from.namespace, argocd))
 	if err != nil {
 		return nil, err
 	}
