@@ -50,6 +50,7 @@ type cluster struct {
 	store    backend.Store
 	run      func(context.Context) error // the store works while it runs; nil: always
 	secrets  secrets
+	keep     keeper
 	registry backend.Registry                      // of a hub
 	identity func(context.Context) (string, error) // of a hub; the first thing that reaches out
 }
@@ -102,6 +103,7 @@ func openMemory(c *cli.Context, s resource.Side, _ *zap.Logger) (cluster, error)
 	}
 	return cluster{
 		store:    memstore.New(memstore.Config{Name: rand.Text()}),
+		keep:     keepFile(stateDir(c)),
 		identity: func(context.Context) (string, error) { return rand.Text(), nil },
 		secrets: func(_ context.Context, name string) (map[string][]byte, error) {
 			return nil, &shell.UsageError{Where: "--backend memory", What: "there is no Secret " + name, Advice: "name certificate, key and CA as files, see --help"}

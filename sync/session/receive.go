@@ -123,7 +123,7 @@ func (r *receiver) values(ctx context.Context, all []transport.Delivery) error {
 
 // meet takes in the peer's key, and then what waited for it.
 func (r *receiver) meet(ctx context.Context, d transport.Delivery, peer engine.Seal) error {
-	if d.At <= r.keyAt {
+	if d.At <= r.keyAt || r.s.cfg.Engine.Public == "" {
 		d.Ack()
 		return nil
 	}

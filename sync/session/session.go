@@ -17,6 +17,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +45,8 @@ type Config struct {
 	// NewID returns an id that no other event of this side's log has; nil is random text.
 	NewID func() string
 	// Key is ours for what is secret, the same for as long as its place lives; the zero Key
-	// is one of this Session alone, for which all that is secret travels anew.
+	// is one of this Session alone, for which all that is secret travels anew. It is used only
+	// where something secret travels.
 	Key seal.Key
 	// Letters keeps what cannot be taken in or handed over, for as long as that is so. nil
 	// keeps it in memory.
@@ -92,14 +94,16 @@ func New(c Config) (*Session, error) {
 	if c.Letters == nil {
 		c.Letters = ledger.InMemory().Book(c.Link.Peer())
 	}
-	if c.Key.Zero() {
-		k, err := seal.New()
-		if err != nil {
-			return nil, fmt.Errorf("session: %w", err)
+	if slices.ContainsFunc(c.Engine.Rules.Kinds(), resource.Kind.Sealed) {
+		if c.Key.Zero() {
+			k, err := seal.New()
+			if err != nil {
+				return nil, fmt.Errorf("session: %w", err)
+			}
+			c.Key = k
 		}
-		c.Key = k
+		c.Engine.Public = string(c.Key.Public())
 	}
-	c.Engine.Public = string(c.Key.Public())
 	s := &Session{
 		cfg:     c,
 		inputs:  make(chan input),
