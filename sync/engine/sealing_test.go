@@ -146,6 +146,25 @@ func TestAPeerThatDoesNotKnowOurKeyIsToldAgain(t *testing.T) {
 	require.NotNil(t, bodyOf(s.says(engine.Tick{}), engine.SealKey), "and again if that was not sent")
 }
 
+// TestWhatCouldNotBeOpenedIsAskedForAgain once the key of the peer is another, though it was
+// taken for a row that nobody will ever read. So is nothing else.
+func TestWhatCouldNotBeOpenedIsAskedForAgain(t *testing.T) {
+	s := newSpoke()
+	s.step(theirs("theirs", "one"))
+	for range 2 {
+		for _, k := range []resource.Key{secret(sealed), app(0)} {
+			s.hears(k, engine.Unreadable{Row: "row", UID: "original", Text: "sealed with another key"})
+		}
+	}
+	require.Equal(t, 2, s.Status().Copied)
+	s.step(theirs("theirs", "one"))
+	require.Equal(t, 2, s.Status().Copied, "it is the same key")
+	s.step(theirs("another", "other"))
+	require.Equal(t, 1, s.Status().Copied)
+	require.Empty(t, s.Faults(secret(sealed)))
+	require.NotEmpty(t, s.Faults(app(0)))
+}
+
 // Keys that change while all else goes on cost the Secrets, once, and nobody a fault.
 func TestKeysChange(t *testing.T) {
 	for _, k := range []linkKind{durable, volatile} {
