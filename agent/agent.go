@@ -17,11 +17,12 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what an Agent is made of. All fields but Expiry and Letters are needed.
+// Config is what an Agent is made of. All fields but Expiry, Key and Letters are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of the objects that are kept in step
@@ -30,6 +31,7 @@ type Config struct {
 	Rules     resource.Rules // its Mode as the principal has registered it
 	Expiry    time.Duration  // of requests to run something, see engine.Config
 	Tick      time.Duration  // see session.Config
+	Key       seal.Key       // for what is secret, see session.Config
 	Letters   *ledger.Book   // the dead letters; nil keeps them in memory
 	Log       *zap.Logger
 }
@@ -71,6 +73,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		Link:    link,
 		Tick:    a.cfg.Tick,
 		Log:     a.cfg.Log,
+		Key:     a.cfg.Key,
 		Letters: a.cfg.Letters,
 	})
 	if err != nil {

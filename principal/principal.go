@@ -15,10 +15,11 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what a Principal is made of. All fields but Mismatch and Ledger are needed.
+// Config is what a Principal is made of. All fields but Mismatch, Key and Ledger are needed.
 type Config struct {
 	Identity string            // the hub's, the same for as long as its store lives
 	Hub      transport.Hub     // its Run is called by Principal.Run
@@ -27,6 +28,7 @@ type Config struct {
 	Mismatch resource.Mismatch // for the hub's copies of what autonomous agents made anew
 	// Namespace is that of Argo CD on the hub: its projects, repositories and keys are there.
 	Namespace  string
+	Key        seal.Key       // for what is secret, see session.Config; zero is one of this Principal alone
 	SpokeRoles bool           // see Placement.Roles
 	Unscoped   bool           // see Placement.Unscoped
 	Ledger     *ledger.Ledger // of dead letters, by agent; nil is one in memory
@@ -54,6 +56,13 @@ func New(c Config) (*Principal, error) {
 		return nil, errors.New("principal: no namespace")
 	case c.Tick <= 0:
 		return nil, fmt.Errorf("principal: tick of %v", c.Tick)
+	}
+	if c.Key.Zero() {
+		k, err := seal.New()
+		if err != nil {
+			return nil, fmt.Errorf("principal: %w", err)
+		}
+		c.Key = k
 	}
 	if c.Ledger == nil {
 		c.Ledger = ledger.InMemory()

@@ -56,6 +56,7 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 		Link:    link,
 		Tick:    p.cfg.Tick,
 		Log:     log,
+		Key:     p.cfg.Key,
 		Letters: p.cfg.Ledger.Book(a.Name),
 	})
 	if err != nil {

@@ -179,7 +179,7 @@ func (s *Store) listed(ctx context.Context) error {
 func (s *Store) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
 	stored, err := s.write(ctx, want)
 	if err != nil {
-		return resource.Object{}, fmt.Errorf("kubestore: write %s: %w", want.Key, err)
+		return resource.Object{}, fmt.Errorf("kubestore: write %s: %w", want.Key, discreet(want.Key.Kind, err))
 	}
 	return stored, nil
 }
@@ -270,7 +270,7 @@ func decode(object map[string]any) (*unstructured.Unstructured, error) {
 // Remove implements backend.Store.
 func (s *Store) Remove(ctx context.Context, k resource.Key, version string) error {
 	if err := s.remove(ctx, k, version); err != nil {
-		return fmt.Errorf("kubestore: remove %s: %w", k, err)
+		return fmt.Errorf("kubestore: remove %s: %w", k, discreet(k.Kind, err))
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ type cluster struct {
 	store    backend.Store
 	run      func(context.Context) error // the store works while it runs; nil: always
 	secrets  secrets
+	keep     keeper
 	registry backend.Registry                      // of a hub
 	identity func(context.Context) (string, error) // of a hub; the first thing that reaches out
 }
@@ -104,6 +105,7 @@ func openMemory(c *cli.Context, s resource.Side, _ *zap.Logger) (cluster, error)
 	}
 	return cluster{
 		store:    memstore.New(memstore.Config{Name: rand.Text()}),
+		keep:     keepFile(stateDir(c)),
 		identity: func(context.Context) (string, error) { return rand.Text(), nil },
 		secrets:  noSecrets(where),
 	}, nil

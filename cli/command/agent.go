@@ -11,6 +11,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/metrics"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 )
 
 func agentCommand() *cli.Command {
@@ -78,6 +79,12 @@ func runAgent(c *cli.Context) error {
 	if dialer, cluster.store, err = agentFailpoints(dialer, cluster.store); err != nil {
 		return err
 	}
+	var key seal.Key
+	if slices.ContainsFunc(rules.Kinds(), resource.Kind.Sealed) {
+		if key, err = sealKey(c.Context, cluster.keep, agentSeal); err != nil {
+			return err
+		}
+	}
 	letters, err := openLedger(c, log)
 	if err != nil {
 		return err
@@ -92,6 +99,7 @@ func runAgent(c *cli.Context) error {
 		Rules:     rules,
 		Expiry:    expiry,
 		Tick:      p.tick,
+		Key:       key,
 		Letters:   book,
 		Log:       log,
 	})

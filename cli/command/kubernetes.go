@@ -56,13 +56,13 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 		return k, err
 	}
 	k.store, k.run = store, store.Run
-	if s == resource.Agent {
-		return k, nil
-	}
 	home, err := kubestore.NewHome(kubestore.HomeConfig{REST: cfg, Namespace: namespace, Log: log})
 	if err != nil {
 		return k, err
 	}
-	k.registry, k.identity = home.Registry(), home.Identity
+	k.keep = home.Keep
+	if s == resource.Principal {
+		k.registry, k.identity = home.Registry(), home.Identity
+	}
 	return k, nil
 }

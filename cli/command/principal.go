@@ -98,6 +98,10 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	key, err := sealKey(c.Context, h.cluster.keep, principalSeal)
+	if err != nil {
+		return err
+	}
 	letters, err := openLedger(c, log)
 	if err != nil {
 		return err
@@ -109,6 +113,7 @@ func runPrincipal(c *cli.Context) error {
 		Store:      store,
 		Registry:   h.cluster.registry,
 		Mismatch:   h.mismatch,
+		Key:        key,
 		Namespace:  c.String("namespace"),
 		SpokeRoles: c.Bool("allow-spoke-roles"),
 		Unscoped:   c.Bool("sync-unscoped-repositories"),

@@ -18,7 +18,7 @@ import (
 // programFlags are those of every program that runs until it is told to end.
 func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 	return append([]cli.Flag{
-		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done; empty is the folder state in --nats-store-dir"),
+		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done, and with --backend memory the key for what is secret; empty is the folder state in --nats-store-dir"),
 		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
 		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez and /readyz; 0 is off"),
 		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),
@@ -78,11 +78,7 @@ func (p program) run(ctx context.Context, main part, others ...func(context.Cont
 // openLedger opens the file with the dead letters of a program. One that does not work is
 // no reason not to start: letters are in memory until it does.
 func openLedger(c *cli.Context, log *zap.Logger) (*ledger.Ledger, error) {
-	dir := c.String("state-dir")
-	if dir == "" {
-		dir = filepath.Join(c.String("nats-store-dir"), "state")
-	}
-	l, err := ledger.Open(filepath.Join(dir, "dead-letters.db"))
+	l, err := ledger.Open(filepath.Join(stateDir(c), "dead-letters.db"))
 	switch {
 	case errors.Is(err, ledger.ErrInUse):
 		return nil, fmt.Errorf("%w; give each program a --state-dir and a --nats-store-dir of its own", err)

@@ -33,6 +33,8 @@ type Config struct {
 	Peer  string // the peer's identity where it is known beforehand: the agent's name at the principal
 	// Expiry is how old a request to run something may be for an agent to take it; 0 is any age.
 	Expiry time.Duration
+	// Public is the public half of our key, as it is told to the peer; "" if there is none.
+	Public string
 }
 
 // Engine is the state of one side of one link. It is not safe for concurrent use.
@@ -49,6 +51,7 @@ type Engine struct {
 	breaker
 	company
 	order
+	sealing
 
 	tally
 
@@ -95,6 +98,8 @@ func (e *Engine) Step(now time.Time, ev Event) []Action {
 		return e.retry(now, ev.Key)
 	case Presence:
 		return e.meet(now, ev.Peer)
+	case Keyed:
+		return e.keyed(now, ev)
 	case Tick:
 		return e.tick(now)
 	}
@@ -166,6 +171,7 @@ func (e *Engine) opened(now time.Time, ev Opened) []Action {
 		e.peak = max(e.peak, m.Age, m.Peak)
 	}
 	e.repair.opened(ev)
+	e.sealing.opened(ev)
 	e.load(ev)
 	for k := range ev.Holds {
 		if !Reserved(k) {
@@ -184,11 +190,12 @@ func (e *Engine) opened(now time.Time, ev Opened) []Action {
 		}
 		e.assume(k, en)
 		if !ev.Keeps {
-			en.record(e.want(k, en))
+			e.presume(k, en)
 		}
 		e.log.set(k, "", en.sent)
 		out = append(out, e.decide(now, k, en)...)
 	}
+	out = append(out, e.introduce()...)
 	return append(out, e.answer()...)
 }
 
@@ -211,6 +218,7 @@ func (e *Engine) tick(now time.Time) []Action {
 	out = append(out, e.resume(now, true)...)
 	out = append(out, e.miss(now)...)
 	out = append(out, e.trip(now)...)
+	out = append(out, e.introduce()...)
 	out = append(out, e.declare()...)
 	out = append(out, e.check()...)
 	e.forget()
@@ -252,6 +260,7 @@ func (e *Engine) unsent(now time.Time, ev Unsent) []Action {
 	if Reserved(ev.Key) {
 		e.repair.unsent(ev.Key)
 		e.breaker.unsent(ev.Key)
+		e.sealing.unsent(ev.Key)
 		return nil
 	}
 	en := e.entry(ev.Key)

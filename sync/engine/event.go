@@ -58,6 +58,12 @@ type (
 	Retry struct{ Key resource.Key }
 	// Presence says whether the peer's process answers. Until it is said it does not.
 	Presence struct{ Peer bool }
+	// Keyed says that the peer's newest Seal is Seal, and what its key and ours make: the key
+	// for digests of what is sealed, which nobody else knows.
+	Keyed struct {
+		Seal Seal
+		Key  string
+	}
 	// Tick says that time has passed: settle, and try again what failed.
 	Tick struct{}
 )
@@ -107,6 +113,7 @@ func (Opened) event()   {}
 func (Approved) event() {}
 func (Retry) event()    {}
 func (Presence) event() {}
+func (Keyed) event()    {}
 func (Tick) event()     {}
 func (Send) action()    {}
 func (Write) action()   {}

@@ -26,6 +26,7 @@ var (
 	AskKey      = resource.Key{Kind: "$ask"}      // an Ask, or a Tombstone
 	FuseKey     = resource.Key{Kind: "$fuse"}     // a Fuse, or a Tombstone
 	ApprovalKey = resource.Key{Kind: "$approval"} // an Approval
+	SealKey     = resource.Key{Kind: "$seal"}     // a Seal
 )
 
 // Reserved reports whether k is one of the reserved keys.
@@ -59,6 +60,8 @@ type Record struct {
 	By    string // who says so: the hub's identity, or the agent's name
 	Phase Phase
 	Parts resource.Parts
+	// Seal is the key of the digest of a row that is sealed, see Keyed. It is never sent.
+	Seal string
 	// After names the originals that had this key before. It is no part of the Digest.
 	After Line
 }
@@ -145,13 +148,23 @@ type Approval struct {
 	Of resource.Digest // of the Held list, see HeldDigest
 }
 
+// A Seal tells the peer the public half of the key with which the sender seals.
+type Seal struct {
+	Public string
+	Of     string // the peer's public half that the sender knows; "" if it knows none
+}
+
 // HeldDigest stands for a list of held copies.
 func HeldDigest(held []Absent) resource.Digest { return resource.Sum(fmt.Sprintf("%q", held)) }
 
-// Digest covers everything but After. A part that is absent does not count, so that one
+// Digest covers everything but After, and with a Seal it tells nothing to who does not have
+// that. A part that is absent does not count, so that one
 // which an older version does not know changes no digest of what it does know.
 func (r Record) Digest() resource.Digest {
-	texts := make([]string, 0, 3+2*resource.NumParts)
+	texts := make([]string, 0, 4+2*resource.NumParts)
+	if r.Seal != "" {
+		texts = append(texts, r.Seal)
+	}
 	texts = append(texts, r.Phase.String(), r.UID, r.By)
 	for p := range resource.NumParts {
 		if r.Parts[p] != "" {
@@ -192,6 +205,9 @@ func (f Fuse) Digest() resource.Digest {
 
 // Digest covers everything.
 func (a Approval) Digest() resource.Digest { return resource.Sum(string(a.Of)) }
+
+// Digest covers everything.
+func (s Seal) Digest() resource.Digest { return resource.Sum(s.Public, s.Of) }
 
 func sorted[V any](m map[resource.Key]V) []resource.Key {
 	return slices.SortedFunc(maps.Keys(m), resource.Key.Compare)

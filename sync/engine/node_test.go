@@ -27,8 +27,12 @@ type node struct {
 	blind bool                  // its store is looked at in the wrong place: it seems empty
 	rev   int                   // the store's revision
 
-	heard  map[resource.Key]uint64        // the place of what the engine has heard last
-	failed map[resource.Key]engine.Action // what came to nothing since the last try
+	public string                           // half of its key
+	seal   engine.Received                  // the peer's Seal
+	pair   string                           // what the two keys make
+	sealed map[resource.Key]engine.Received // rows that wait for that
+	heard  map[resource.Key]uint64          // the place of what the engine has heard last
+	failed map[resource.Key]engine.Action   // what came to nothing since the last try
 
 	changes, data, control, writes int
 	allowed                        int // rows that what happened accounts for
@@ -47,6 +51,9 @@ type job struct {
 }
 
 func (n *node) step(ev engine.Event) {
+	if ev = n.unseal(ev); ev == nil {
+		return
+	}
 	before := n.data
 	switch ev := ev.(type) { // what may call for a new try
 	case engine.Changed:
@@ -85,7 +92,7 @@ func (n *node) step(ev engine.Event) {
 		n.work = append(n.work, job{act: a, doubt: n.w.doubt(n, a)})
 	}
 	switch ev := ev.(type) {
-	case engine.Opened, engine.Tick:
+	case engine.Opened, engine.Tick, engine.Keyed:
 		n.allowed += n.data - before
 	case engine.Received:
 		if ev.Message.Key == engine.AskKey {
@@ -98,12 +105,56 @@ func (n *node) step(ev engine.Event) {
 	}
 }
 
+// unseal does what is done with keys outside of an engine: two public halves are a pair, a
+// row that no pair is known for waits, and one of another pair cannot be read.
+func (n *node) unseal(ev engine.Event) engine.Event {
+	m, ok := ev.(engine.Received)
+	if !ok {
+		return ev
+	}
+	switch b := m.Message.Body.(type) {
+	case engine.Seal:
+		if m.At <= n.seal.At {
+			return nil
+		}
+		n.seal = m
+		pair := []string{n.public, b.Public}
+		slices.Sort(pair)
+		if n.pair = strings.Join(pair, "+"); b.Public == n.public {
+			n.w.fail("%v heard its own key", n.side)
+		}
+		n.step(engine.Keyed{Seal: b, Key: n.pair})
+		waited := n.sealed
+		n.sealed = map[resource.Key]engine.Received{}
+		for _, k := range sortedKeys(waited) {
+			n.step(waited[k])
+		}
+		return nil
+	case engine.Record:
+		switch {
+		case b.Seal == "" || b.Seal == n.pair:
+			return m
+		case n.pair == "":
+			if m.At >= n.sealed[m.Message.Key].At {
+				n.sealed[m.Message.Key] = m
+			}
+			return nil
+		}
+		m.Message.Body = engine.Unreadable{Row: b.Digest(), UID: b.UID, Text: "sealed with another key"}
+		return m
+	}
+	return m
+}
+
 func (n *node) send(m engine.Message) {
 	n.w.checkSend(n, m)
 	if engine.Reserved(m.Key) {
 		n.control++
 	} else {
 		n.data++
+	}
+	if r, ok := m.Body.(engine.Record); ok && (m.Key.Kind.Sealed() && r.Parts != (resource.Parts{}) || r.Seal != "") && r.Seal != n.pair {
+		n.w.fail("%v: %v is sent with the seal %q, not %q", n.side, m.Key, r.Seal, n.pair)
 	}
 	if r, ok := m.Body.(engine.Record); ok && strings.Contains(r.Parts[resource.Spec], "huge") {
 		n.w.hidden[r.UID] = true // the peer will be told that it is excluded
@@ -293,10 +344,17 @@ func (n *node) turn() bool {
 	return false
 }
 
+// rekey begins a new process with a new key.
+func (n *node) rekey() {
+	n.public = fmt.Sprint(n.side, " ", n.w.random())
+	n.restart()
+}
+
 // restart begins a new process. Writes of the old one may still take place.
 func (n *node) restart() {
 	n.eng = engine.New(n.w.config(n.side))
 	n.watch, n.done, n.failed, n.heard = nil, nil, map[resource.Key]engine.Action{}, map[resource.Key]uint64{}
+	n.seal, n.pair, n.sealed = engine.Received{}, "", map[resource.Key]engine.Received{}
 	for i := range n.work {
 		n.work[i].past = true
 	}

@@ -10,13 +10,18 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// key returns one of the Applications, or the project.
+// key returns one of the Applications, or the project, or the Secret where those travel.
 func (w *world) key() resource.Key {
-	if i := w.r.IntN(w.names + 1); i < w.names {
+	switch i := w.r.IntN(w.names + 2); {
+	case i < w.names:
 		return app(i)
+	case i > w.names && w.rules.Owns(resource.Principal, resource.Secret, resource.Spec):
+		return repository
 	}
 	return project
 }
+
+var repository = resource.Key{Kind: resource.Secret, Name: "repository"}
 
 var project = resource.Key{Kind: resource.Project, Name: "project"}
 
@@ -287,9 +292,9 @@ func (w *world) work() bool {
 // disturb lets one thing go wrong, or somebody do something.
 func (w *world) disturb() {
 	n := w.node[w.r.IntN(2)]
-	c := w.r.IntN(36)
-	if w.calm && c < 4 {
-		c = 35
+	c := w.r.IntN(37)
+	if w.calm && (c < 4 || c == 28) {
+		c = 36
 	}
 	switch {
 	case c < 2:
@@ -327,6 +332,8 @@ func (w *world) disturb() {
 		n.step(engine.Presence{Peer: w.r.IntN(2) == 0})
 	case c == 27:
 		n.step(engine.Retry{Key: w.key()})
+	case c == 28:
+		n.rekey()
 	default:
 		n.step(engine.Tick{})
 	}

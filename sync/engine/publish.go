@@ -3,10 +3,11 @@ package engine
 import "github.com/argocd-fabric/argocd-agent/sync/resource"
 
 // publish makes our row in the log what it should be; again repeats it even if it is.
-// While a write is under way the row waits for its outcome.
+// While a write is under way the row waits for its outcome, and one that is to be sealed for
+// the peer's key.
 func (e *Engine) publish(k resource.Key, en *entry, again bool) []Action {
 	w := e.want(k, en)
-	if en.busy || w.Digest() == en.sent && !again {
+	if en.busy || unsealed(k, w) || w.Digest() == en.sent && !again {
 		return nil
 	}
 	e.log.set(k, en.sent, w.Digest())
@@ -26,6 +27,17 @@ func (e *Engine) want(k resource.Key, en *entry) Body {
 
 // row returns what we have to say of k. A Record with nothing in it is none.
 func (e *Engine) row(k resource.Key, en *entry) Body {
+	w := e.content(k, en)
+	if unsealed(k, w) {
+		r := w.(Record)
+		r.Seal = e.key
+		return r
+	}
+	return w
+}
+
+// content returns a row before it is known with which key it is sealed.
+func (e *Engine) content(k resource.Key, en *entry) Body {
 	if e.owns(k, resource.Spec) {
 		return e.ownRow(en)
 	}
@@ -115,7 +127,10 @@ func (e *Engine) assume(k resource.Key, en *entry) {
 		m := resource.ParseMetadata(r.Parts[resource.Meta])
 		r.Parts[resource.Meta] = m.Only(resource.ParseMetadata(o.Ours)).Text()
 	}
-	if r.UID != "" && r.By != "" && r.Parts != (resource.Parts{}) {
+	if k.Kind.Sealed() {
+		r.Seal = e.key
+	}
+	if r.UID != "" && r.By != "" && r.Parts != (resource.Parts{}) && !unsealed(k, r) {
 		e.tell(k, en, &r)
 	}
 }

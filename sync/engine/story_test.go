@@ -102,7 +102,7 @@ func TestRestart(t *testing.T) {
 			w.settle(10)
 			w.expect(t)
 			c := w.counts()
-			if c[0]+c[1] > 0 || c[2]+c[3] > 6 || c[4]+c[5] > 0 {
+			if c[0]+c[1] > 0 || c[2]+c[3] > 8 || c[4]+c[5] > 0 {
 				t.Errorf("%v, restart of %v: rows %v, other messages %v, writes %v", k, who, c[0:2], c[2:4], c[4:6])
 			}
 		}

@@ -90,16 +90,16 @@ func newWorld(seed uint64, rules resource.Rules, k linkKind) *world {
 		w.node[i] = &node{w: w, side: resource.Side(i), store: map[resource.Key]resource.Object{}, slow: map[resource.Key]bool{}}
 	}
 	for _, n := range w.node {
-		n.restart()
+		n.rekey()
 	}
 	return w
 }
 
 func (w *world) config(s resource.Side) engine.Config {
 	if s == resource.Principal {
-		return engine.Config{Side: s, Rules: w.rules, Self: w.hubID, Peer: "spoke"}
+		return engine.Config{Side: s, Rules: w.rules, Self: w.hubID, Peer: "spoke", Public: w.node[s].public}
 	}
-	return engine.Config{Side: s, Rules: w.rules, Self: "spoke", Expiry: w.expiry}
+	return engine.Config{Side: s, Rules: w.rules, Self: "spoke", Expiry: w.expiry, Public: w.node[s].public}
 }
 
 func (w *world) fail(format string, args ...any) {

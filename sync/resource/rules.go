@@ -57,6 +57,10 @@ func Kinds() []Kind { return []Kind{ConfigMap, Secret, Project, Application} }
 // Rank returns the place of k among Kinds, -1 if it is none of them.
 func (k Kind) Rank() int { return slices.Index(Kinds(), k) }
 
+// Sealed reports whether what objects of kind k say is secret: it travels, and is kept on its
+// way, only as the two sides of a link can read it.
+func (k Kind) Sealed() bool { return k == Secret }
+
 // owners is the table of who owns which part, by mode: the owner in managed mode,
 // the owner in autonomous mode. A missing row is a part that does not travel, and that
 // objects of the kind do not have.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,6 +12,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -23,6 +25,7 @@ const maxEvent = 1 << 20
 type letters struct {
 	cfg    Config
 	health *health
+	pair   *atomic.Pointer[seal.Pair] // a letter, too, shows nothing that is secret
 	clerk  *crew[entry]
 	wrong  map[resource.Key][]engine.Fault // what was wrong at the last look
 	began  time.Time
@@ -35,8 +38,8 @@ type entry struct {
 	letters []ledger.Letter
 }
 
-func newLetters(c Config, h *health) *letters {
-	l := &letters{cfg: c, health: h, wrong: map[resource.Key][]engine.Fault{}, began: time.Now()}
+func newLetters(c Config, h *health, pair *atomic.Pointer[seal.Pair]) *letters {
+	l := &letters{cfg: c, health: h, pair: pair, wrong: map[resource.Key][]engine.Fault{}, began: time.Now()}
 	l.clerk = newCrew(1, l.write)
 	return l
 }
@@ -130,16 +133,19 @@ func (l *letters) letter(name string, k resource.Key, f engine.Fault, raw *trans
 		letter.Event = eventOf(raw)
 		return letter
 	}
-	row, err := wire.Encode(engine.Message{Key: k, Body: f.Of}, wire.Envelope{ID: "letter", Source: l.cfg.Link.Peer(), Time: letter.Last})
+	row, err := wire.Encode(engine.Message{Key: k, Body: f.Of}, wire.Envelope{
+		ID: "letter", Source: l.cfg.Link.Peer(), Time: letter.Last, Pair: l.pair.Load(),
+	})
 	if err == nil {
 		letter.Event = eventOf(&row)
 	}
 	return letter
 }
 
-// eventOf returns a message's event as JSON, nil if it cannot be written or is too large.
+// eventOf returns a message's event as JSON, nil if it cannot be written or is too large, or
+// would show what is secret.
 func eventOf(m *transport.Message) json.RawMessage {
-	if m == nil || m.Event.Context == nil {
+	if m == nil || m.Event.Context == nil || wire.Shows(*m) {
 		return nil
 	}
 	text, err := json.Marshal(m.Event)

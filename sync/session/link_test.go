@@ -160,7 +160,7 @@ func TestALogThatIsLostIsWrittenAgain(t *testing.T) {
 		require.Equal(t, down.Values+5, after.Values)
 		log, err := r.hub.link.Log(t.Context())
 		require.NoError(t, err)
-		require.Len(t, log.Rows, 6, "the rows and the manifest")
+		require.Len(t, log.Rows, 7, "the rows, the manifest and the key")
 	})
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -10,13 +11,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 // receive shows the link to the Engine.
 func (s *Session) receive(ctx context.Context) error {
-	r := receiver{s: s, kept: map[string]transport.Delivery{}}
+	r := receiver{s: s, kept: deliveries{}, sealed: deliveries{}}
 	return s.retry(ctx, "receive", func(ctx context.Context) error {
 		// Nothing may come for days: then not failing for long is success.
 		quiet := time.AfterFunc(lastPause, func() { s.health.note("receive", "", nil) })
@@ -37,17 +39,33 @@ func (s *Session) receive(ctx context.Context) error {
 // A receiver takes in what a link delivers.
 type receiver struct {
 	s       *Session
-	refused bool                          // the peer's process speaks no protocol version of ours
-	kept    map[string]transport.Delivery // what it said meanwhile: the last of each key
+	refused bool       // the peer's process speaks no protocol version of ours
+	kept    deliveries // what it said meanwhile
+	keyAt   uint64     // the place of the peer's key in the copy
+	sealed  deliveries // what was sealed with it, and came before it
+}
+
+// deliveries are the last of each key.
+type deliveries map[string]transport.Delivery
+
+func (l deliveries) keep(d transport.Delivery) {
+	if d.At >= l[d.Message.Key].At {
+		l[d.Message.Key] = d
+	}
+}
+
+// take returns all, the oldest first, and keeps none.
+func (l deliveries) take() []transport.Delivery {
+	all := slices.SortedFunc(maps.Values(l), func(a, b transport.Delivery) int { return cmp.Compare(a.At, b.At) })
+	clear(l)
+	return all
 }
 
 func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
 	switch d.Event {
 	case transport.Value:
 		if r.refused {
-			if d.At >= r.kept[d.Message.Key].At {
-				r.kept[d.Message.Key] = d
-			}
+			r.kept.keep(d)
 			return nil
 		}
 		return r.value(ctx, d)
@@ -69,9 +87,15 @@ func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
 // keeps no longer than this process: but a link that keeps a copy gives it again to the
 // next one, and where none is kept the peer's Manifest shows what is missing.
 func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
-	m, err := wire.Decode(d.Message)
-	if err != nil {
+	m, err := wire.Decode(d.Message, r.s.pair.Load())
+	switch peer, is := m.Body.(engine.Seal); {
+	case errors.Is(err, wire.ErrKey):
+		r.sealed.keep(d)
+		return nil
+	case err != nil:
 		return r.unreadable(ctx, d, err)
+	case is:
+		return r.meet(ctx, d, peer)
 	}
 	return r.s.put(ctx, engine.Received{At: d.At, Message: m}, d.Ack)
 }
@@ -85,14 +109,34 @@ func (r *receiver) up(ctx context.Context, p transport.Presence) error {
 	if err := r.s.put(ctx, engine.Presence{Peer: !r.refused}, nil); err != nil || r.refused {
 		return err
 	}
-	kept := slices.SortedFunc(maps.Values(r.kept), func(a, b transport.Delivery) int { return cmp.Compare(a.At, b.At) })
-	clear(r.kept)
-	for _, d := range kept {
+	return r.values(ctx, r.kept.take())
+}
+
+func (r *receiver) values(ctx context.Context, all []transport.Delivery) error {
+	for _, d := range all {
 		if err := r.value(ctx, d); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// meet takes in the peer's key, and then what waited for it.
+func (r *receiver) meet(ctx context.Context, d transport.Delivery, peer engine.Seal) error {
+	if d.At <= r.keyAt || r.s.cfg.Engine.Public == "" {
+		d.Ack()
+		return nil
+	}
+	pair, err := seal.Between(r.s.cfg.Key, seal.Public(peer.Public))
+	if err != nil {
+		return r.unreadable(ctx, d, err)
+	}
+	r.keyAt = d.At
+	r.s.pair.Store(pair)
+	if err := r.s.put(ctx, engine.Keyed{Seal: peer, Key: pair.Digest()}, d.Ack); err != nil {
+		return err
+	}
+	return r.values(ctx, r.sealed.take())
 }
 
 // unreadable gives the Engine what there is to know of a message that cannot be read, and

@@ -14,6 +14,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -37,6 +38,7 @@ type rig struct {
 type side struct {
 	r       *rig
 	engine  engine.Config
+	key     seal.Key
 	cluster *memstore.Store
 	store   backend.Store                       // of the session
 	wrap    func(transport.Link) transport.Link // of its link
@@ -53,6 +55,9 @@ func newRig(t *testing.T) *rig {
 	r.hub = &side{r: r, engine: engine.Config{Side: resource.Principal, Rules: rules, Self: "hub-1", Peer: agentName}}
 	r.spoke = &side{r: r, engine: engine.Config{Side: resource.Agent, Rules: rules, Self: agentName}}
 	for _, s := range []*side{r.hub, r.spoke} {
+		var err error
+		s.key, err = seal.New()
+		require.NoError(t, err)
 		s.cluster = memstore.New(memstore.Config{Name: s.engine.Self})
 		s.store = s.cluster
 		s.wrap = func(l transport.Link) transport.Link { return l }
@@ -72,7 +77,7 @@ func (s *side) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	s.link = s.wrap(s.open(ctx, &running))
-	c := session.Config{Engine: s.engine, Store: s.store, Link: s.link}
+	c := session.Config{Engine: s.engine, Store: s.store, Link: s.link, Key: s.key}
 	s.tune(&c)
 	var err error
 	s.Session, err = session.New(c)

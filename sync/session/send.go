@@ -18,7 +18,7 @@ const senders = 16
 // send puts a message into the link's log, or tells the Engine that it may not be there.
 // The Engine sends it again, at a Tick.
 func (s *Session) send(ctx context.Context, m engine.Message) {
-	e, err := wire.Encode(m, wire.Envelope{ID: s.cfg.NewID(), Source: s.cfg.Engine.Self, Time: time.Now()})
+	e, err := wire.Encode(m, wire.Envelope{ID: s.cfg.NewID(), Source: s.cfg.Engine.Self, Time: time.Now(), Pair: s.pair.Load()})
 	never := err != nil
 	if err == nil {
 		err = s.cfg.Link.Send(ctx, e)
@@ -27,6 +27,8 @@ func (s *Session) send(ctx context.Context, m engine.Message) {
 	switch {
 	case ctx.Err() != nil:
 		return
+	case errors.Is(err, wire.ErrKey): // the peer's key has changed since: the Engine is about to hear of it
+		never = false
 	case never:
 		s.cfg.Log.Warn("message cannot be sent", zap.Stringer("key", m.Key), zap.Error(err))
 		s.health.note("send", wire.Name(m.Key), nil) // the Engine does not try again

@@ -17,6 +17,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -42,6 +44,10 @@ type Config struct {
 	Log     *zap.Logger   // nil is none
 	// NewID returns an id that no other event of this side's log has; nil is random text.
 	NewID func() string
+	// Key is ours for what is secret, the same for as long as its place lives; the zero Key
+	// is one of this Session alone, for which all that is secret travels anew. It is used only
+	// where something secret travels.
+	Key seal.Key
 	// Letters keeps what cannot be taken in or handed over, for as long as that is so. nil
 	// keeps it in memory.
 	Letters *ledger.Book
@@ -53,7 +59,8 @@ type Session struct {
 	inputs  chan input
 	inspect chan chan engine.Status
 	started atomic.Bool
-	done    chan struct{} // closed when the loop has ended
+	done    chan struct{}             // closed when the loop has ended
+	pair    atomic.Pointer[seal.Pair] // of our key and the peer's; nil until that is known
 
 	outbox  *crew[engine.Message]
 	ready   *crew[engine.Action]
@@ -87,6 +94,16 @@ func New(c Config) (*Session, error) {
 	if c.Letters == nil {
 		c.Letters = ledger.InMemory().Book(c.Link.Peer())
 	}
+	if slices.ContainsFunc(c.Engine.Rules.Kinds(), resource.Kind.Sealed) {
+		if c.Key.Zero() {
+			k, err := seal.New()
+			if err != nil {
+				return nil, fmt.Errorf("session: %w", err)
+			}
+			c.Key = k
+		}
+		c.Engine.Public = string(c.Key.Public())
+	}
 	s := &Session{
 		cfg:     c,
 		inputs:  make(chan input),
@@ -96,7 +113,7 @@ func New(c Config) (*Session, error) {
 		opener:  newOpener(),
 		health:  newHealth(c.Log),
 	}
-	s.letters = newLetters(c, s.health)
+	s.letters = newLetters(c, s.health, &s.pair)
 	s.outbox = newCrew(senders, s.send)
 	s.ready = newCrew(c.Workers, s.carryOut)
 	return s, nil

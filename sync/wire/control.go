@@ -175,6 +175,14 @@ type approval struct {
 func approvalOf(a engine.Approval) approval             { return approval(a) }
 func (w approval) body() (a engine.Approval, err error) { return engine.Approval(w), nil }
 
+type half struct {
+	Public string `json:"public"`
+	Of     string `json:"of,omitempty"`
+}
+
+func halfOf(s engine.Seal) half                 { return half(s) }
+func (w half) body() (s engine.Seal, err error) { return engine.Seal(w), nil }
+
 type ticket struct {
 	Epoch string `json:"epoch"`
 	N     uint64 `json:"n,string"`

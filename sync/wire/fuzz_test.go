@@ -33,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 		} {
 			ev.SetExtension(k, v)
 		}
-		m, err := wire.Decode(transport.Message{Key: key, Digest: digest, Event: ev})
+		m, err := wire.Decode(transport.Message{Key: key, Digest: digest, Event: ev}, reader)
 		if err != nil {
 			var e *wire.Error
 			require.ErrorAs(t, err, &e)
@@ -43,7 +43,7 @@ func FuzzDecode(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, key, again.Key)
 		require.Equal(t, digest, again.Digest)
-		back, err := wire.Decode(again)
+		back, err := wire.Decode(again, reader)
 		require.NoError(t, err)
 		require.Equal(t, m, back)
 	})
@@ -61,11 +61,11 @@ func FuzzState(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got, err := wire.Decode(m)
+		got, err := wire.Decode(m, reader)
 		require.NoError(t, err)
 		require.Equal(t, spec, got.Body.(engine.Record).Parts[resource.Spec])
 		m.Event.DataEncoded = data
-		if got, err = wire.Decode(m); err == nil {
+		if got, err = wire.Decode(m, reader); err == nil {
 			require.Equal(t, spec, got.Body.(engine.Record).Parts[resource.Spec])
 		}
 	})

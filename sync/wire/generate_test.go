@@ -2,6 +2,8 @@ package wire_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 )
 
@@ -18,6 +21,29 @@ var envelope = wire.Envelope{
 	Time:        time.Date(2026, 3, 1, 12, 30, 15, 250_000_000, time.UTC),
 	Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	Tracestate:  "vendor=t61rcWkgMzE",
+	Pair:        writer,
+}
+
+// The two ends of the link, as each of them knows the pair.
+var writer, reader = between("writer", "reader"), between("reader", "writer")
+
+func between(own, peer string) *seal.Pair {
+	parse := func(name string) seal.Key {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".pem"))
+		if err != nil {
+			panic(err)
+		}
+		k, err := seal.Parse(text)
+		if err != nil {
+			panic(err)
+		}
+		return k
+	}
+	p, err := seal.Between(parse(own), parse(peer).Public())
+	if err != nil {
+		panic(err)
+	}
+	return p
 }
 
 // numbers that a decoder to float64 or a careless encoder would change.
@@ -57,7 +83,7 @@ func aDigest() *rapid.Generator[resource.Digest] {
 func aKey() *rapid.Generator[resource.Key] {
 	return rapid.Custom(func(t *rapid.T) resource.Key {
 		return resource.Key{
-			Kind:      rapid.SampledFrom([]resource.Kind{"Application", "AppProject", "Unheard"}).Draw(t, "kind"),
+			Kind:      rapid.SampledFrom([]resource.Kind{"Application", "AppProject", "Secret", "Unheard"}).Draw(t, "kind"),
 			Namespace: rapid.OneOf(rapid.Just(""), aName()).Draw(t, "namespace"),
 			Name:      aName().Draw(t, "name"),
 		}
@@ -83,7 +109,11 @@ func aRecord(t *rapid.T) engine.Message {
 	for _, p := range []resource.Part{resource.OpID, resource.Fault, resource.Terminate, resource.Refresh} {
 		r.Parts[p] = rapid.String().Draw(t, p.String()+" text")
 	}
-	return engine.Message{Key: aKey().Draw(t, "key"), Body: r}
+	k := aKey().Draw(t, "key")
+	if k.Kind.Sealed() && r.Parts != (resource.Parts{}) {
+		r.Seal = writer.Digest()
+	}
+	return engine.Message{Key: k, Body: r}
 }
 
 func aTombstone(t *rapid.T) engine.Message {
@@ -144,7 +174,11 @@ func anApproval(t *rapid.T) engine.Message {
 	return engine.Message{Key: engine.ApprovalKey, Body: engine.Approval{Of: aDigest().Draw(t, "of")}}
 }
 
+func aSeal(t *rapid.T) engine.Message {
+	return engine.Message{Key: engine.SealKey, Body: engine.Seal{Public: rapid.String().Draw(t, "public"), Of: rapid.String().Draw(t, "of")}}
+}
+
 func aMessage() *rapid.Generator[engine.Message] {
 	return rapid.OneOf(rapid.Custom(aRecord), rapid.Custom(aTombstone), rapid.Custom(aManifest), rapid.Custom(someSums),
-		rapid.Custom(anAsk), rapid.Custom(aFuse), rapid.Custom(anApproval))
+		rapid.Custom(anAsk), rapid.Custom(aFuse), rapid.Custom(anApproval), rapid.Custom(aSeal))
 }

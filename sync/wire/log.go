@@ -42,7 +42,7 @@ func (o *opened) hold(k resource.Key, row transport.Message) error {
 	if k != engine.ManifestKey && k != engine.FuseKey {
 		return nil
 	}
-	m, err := Decode(row)
+	m, err := Decode(row, nil)
 	if err != nil {
 		return err
 	}

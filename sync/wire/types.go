@@ -31,11 +31,13 @@ type payload struct {
 var table = []row{
 	{"state", object, encodeRecord, decodeRecord},
 	{"tombstone", removable, encodeTombstone, decodeTombstone},
+	{sealed, secretive, encodeNothing, decodeRecord}, // see sealed.go
 	inJSON("manifest", engine.ManifestKey, manifestOf, manifest.body),
 	inJSON("sums", engine.SumsKey, sumsOf, sums.body),
 	inJSON("ask", engine.AskKey, askOf, ask.body),
 	inJSON("fuse", engine.FuseKey, fuseOf, fuse.body),
 	inJSON("approval", engine.ApprovalKey, approvalOf, approval.body),
+	inJSON("seal", engine.SealKey, halfOf, half.body),
 }
 
 func object(k resource.Key) bool { return !engine.Reserved(k) }

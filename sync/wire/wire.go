@@ -11,6 +11,11 @@
 //	protocolversion  of this encoding
 //	digest           stands for the value; absent in a tombstone
 //	uid, by, phase, after   of a state; uid and after also of a tombstone
+//
+// What is secret travels as the type sealed: as a state is, but for its data, which only
+// the two sides of the link can read.
+//
+//	uid, by, phase, after   of it, too
 //	traceparent, tracestate where there is a trace
 //
 // Encoding is exact: what Decode returns has the Digest of what Encode was given, and an
@@ -32,6 +37,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/types"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
@@ -47,6 +53,7 @@ var (
 	ErrType      = errors.New("unknown type of event")
 	ErrMalformed = errors.New("malformed event")
 	ErrDigest    = errors.New("value does not have the digest that the event names")
+	ErrKey       = errors.New("it is secret, and there is no key of the peer for it yet")
 )
 
 // An Error says which event could not be read, and why. It concerns that event alone.
@@ -72,10 +79,12 @@ type Envelope struct {
 	Time        time.Time // of writing
 	Traceparent string    // W3C trace context, "" if there is none
 	Tracestate  string
+	Pair        *seal.Pair // seals what is secret; nil if the peer's key is not known
 }
 
 // Encode returns m as an event. It fails if m cannot be written exactly: if its key has no
-// name, a part is no JSON, or a text is not valid UTF-8.
+// name, a part is no JSON, or a text is not valid UTF-8; and with ErrKey if it is secret and
+// the digest of it is not of the envelope's Pair.
 func Encode(m engine.Message, e Envelope) (transport.Message, error) {
 	name := Name(m.Key)
 	fail := func(err error) (transport.Message, error) {
@@ -91,6 +100,11 @@ func Encode(m engine.Message, e Envelope) (transport.Message, error) {
 		return fail(err)
 	}
 	digest := string(m.Body.Digest())
+	if secret(m) {
+		if r.name, p.data, err = closed(m, p.data, e.Pair); err != nil {
+			return fail(err)
+		}
+	}
 	ev := event.New()
 	ev.SetID(e.ID)
 	ev.SetSource((&url.URL{Scheme: "argocd-agent", Host: e.Source}).String())
@@ -121,20 +135,20 @@ func Encode(m engine.Message, e Envelope) (transport.Message, error) {
 
 // Decode is the inverse of Encode. Its error is an *Error: ErrType for a type that this
 // version does not know, transport.ErrVersion for a protocol version that it does not
-// read, ErrMalformed, or ErrDigest. Fields of the data that it does not know it leaves
+// read, ErrMalformed, ErrDigest, or ErrKey for what is sealed if there is no Pair. Fields of the data that it does not know it leaves
 // out.
-func Decode(t transport.Message) (engine.Message, error) {
+func Decode(t transport.Message, p *seal.Pair) (engine.Message, error) {
 	if t.Event.Context == nil {
 		return engine.Message{}, &Error{Key: t.Key, Err: fmt.Errorf("%w: no event", ErrMalformed)}
 	}
-	m, err := decode(t)
+	m, err := decode(t, p)
 	if err != nil {
 		return engine.Message{}, &Error{ID: t.Event.ID(), Type: t.Event.Type(), Key: t.Key, Err: err}
 	}
 	return m, nil
 }
 
-func decode(t transport.Message) (m engine.Message, err error) {
+func decode(t transport.Message, pair *seal.Pair) (m engine.Message, err error) {
 	ev := t.Event
 	if ev.SpecVersion() != event.CloudEventsVersionV1 {
 		return m, fmt.Errorf("%w: CloudEvents %q", ErrMalformed, ev.SpecVersion())
@@ -160,8 +174,16 @@ func decode(t transport.Message) (m engine.Message, err error) {
 	case !utf8.Valid(p.data):
 		return m, fmt.Errorf("%w: data is not valid UTF-8", ErrMalformed)
 	}
-	if m.Body, err = r.decode(p); err != nil {
+	if r.name == sealed {
+		m.Body, err = unseal(r, p, t, pair)
+	} else {
+		m.Body, err = r.decode(p)
+	}
+	switch {
+	case err != nil:
 		return m, err
+	case secret(m) != (r.name == sealed):
+		return m, fmt.Errorf("%w: what is secret must be sealed, and nothing else", ErrMalformed)
 	}
 	if is, said := string(m.Body.Digest()), p.extensions["digest"]; is != said || is != t.Digest {
 		return m, fmt.Errorf("%w: %q, not %q", ErrDigest, is, cmp.Or(said, t.Digest))

@@ -22,7 +22,7 @@ func TestWhatIsEncodedIsDecodedExactly(t *testing.T) {
 		require.Equal(t, string(m.Body.Digest()), e.Digest)
 		require.Equal(t, m.Body.Digest() == "", e.Tombstone())
 		require.Equal(t, e.Tombstone(), len(e.Event.Data()) == 0)
-		got, err := wire.Decode(e)
+		got, err := wire.Decode(e, reader)
 		require.NoError(t, err)
 		require.Equal(t, m, got)
 	})
@@ -136,7 +136,7 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := encode(t, c.of)
 			c.change(&m)
-			_, err := wire.Decode(m)
+			_, err := wire.Decode(m, reader)
 			require.ErrorIs(t, err, c.want)
 			var e *wire.Error
 			require.ErrorAs(t, err, &e)
@@ -145,14 +145,14 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 			require.Equal(t, m.Key, e.Key)
 		})
 	}
-	_, err := wire.Decode(transport.Message{Key: "Application/ns/a"})
+	_, err := wire.Decode(transport.Message{Key: "Application/ns/a"}, reader)
 	require.ErrorIs(t, err, wire.ErrMalformed)
 }
 
 func TestPartsOfANewerProgramAreLeftOut(t *testing.T) {
 	m := encode(t, "state")
 	replace(&m, `{"spec"`, `{"mood":{"of":"the day"},"spec"`)
-	got, err := wire.Decode(m)
+	got, err := wire.Decode(m, reader)
 	require.NoError(t, err)
 	require.Equal(t, examples["state"], got)
 }
@@ -160,7 +160,7 @@ func TestPartsOfANewerProgramAreLeftOut(t *testing.T) {
 func TestAVersionMayBeANumber(t *testing.T) {
 	m := encode(t, "state")
 	m.Event.SetExtension("protocolversion", 1)
-	_, err := wire.Decode(m)
+	_, err := wire.Decode(m, reader)
 	require.NoError(t, err)
 }
 

@@ -1,0 +1,75 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/argocd-fabric/argocd-agent/sync/seal"
+)
+
+// The Secrets, or files where there are none, that have the key of each side for what is
+// secret. Each is made by the first start.
+const (
+	principalSeal = "argocd-agent-principal-seal-key"
+	agentSeal     = "argocd-agent-seal-key"
+)
+
+// keeper returns what is kept under a name; if there is nothing, it keeps what fresh returns.
+type keeper func(ctx context.Context, name string, fresh func() ([]byte, error)) ([]byte, error)
+
+// sealKey returns the key that keep has under a name.
+func sealKey(ctx context.Context, keep keeper, name string) (seal.Key, error) {
+	text, err := keep(ctx, name, func() ([]byte, error) {
+		k, err := seal.New()
+		if err != nil {
+			return nil, err
+		}
+		return k.Marshal()
+	})
+	if err != nil {
+		return seal.Key{}, err
+	}
+	k, err := seal.Parse(text)
+	if err != nil {
+		return seal.Key{}, fmt.Errorf("command: %s: %w; delete it, and another is made", name, err)
+	}
+	return k, nil
+}
+
+// keepFile is a keeper in a folder, with files that nobody else may read.
+func keepFile(dir string) keeper {
+	return func(_ context.Context, name string, fresh func() ([]byte, error)) ([]byte, error) {
+		path := filepath.Join(dir, name+".pem")
+		text, err := os.ReadFile(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			if err != nil {
+				err = fmt.Errorf("command: read key: %w", err)
+			}
+			return text, err
+		}
+		if text, err = fresh(); err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("command: make key: %w", err)
+		}
+		return text, nil
+	}
+}
+
+// stateDir returns the folder in which a program keeps what is nobody else's.
+func stateDir(c *cli.Context) string {
+	if dir := c.String("state-dir"); dir != "" {
+		return dir
+	}
+	return filepath.Join(c.String("nats-store-dir"), "state")
+}
