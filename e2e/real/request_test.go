@@ -56,6 +56,7 @@ func TestRequests(t *testing.T) {
 			})
 		}
 	}
+	t.Run("ClustersAreShownAsTheyAre", func(t *testing.T) { clustersShown(t, w) })
 	w.audited(t, false)
 	w.end(t)
 }

@@ -46,6 +46,7 @@ type world struct {
 	repos      map[string]*stack.GitRepo
 	revoked    map[string][]span // of the audit logs, by cluster: what is refused there is meant to be
 	autonomous map[string]bool   // which agents are; all others are managed
+	redis      string            // of the hub's Argo CD, where it runs
 	mortals    bool              // the programs with failpoints are built
 }
 
@@ -78,6 +79,9 @@ func newWorldOf(t *testing.T, autonomous []string, clusters ...stack.ClusterConf
 	s := stacktest.Start(t, stack.Config{Clusters: clusters})
 	w := &world{stack: s, hub: s.Cluster("hub"), dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
 	w.repos, w.revoked, w.autonomous = map[string]*stack.GitRepo{}, map[string][]span{}, map[string]bool{}
+	if clusters[0].Server {
+		w.redis = w.hub.RedisAddress()
+	}
 	for _, agent := range autonomous {
 		w.autonomous[agent] = true
 	}
@@ -109,9 +113,15 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 		require.NoError(t, err)
 		w.api = line
 	}
+	if w.redis != "" {
+		args = append(args, "--redis-server-address", w.redis, "--stale-after", stale.String())
+	}
 	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
 		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--admin-listen", w.desk()}, args...)...)
 }
+
+// stale is how long an agent may be away before its cluster is shown as failed.
+const stale = 5 * time.Second
 
 // desk is where argocd-agentctl asks the principal.
 func (w *world) desk() string { return "unix://" + filepath.Join(w.dir, "desk") }

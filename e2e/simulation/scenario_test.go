@@ -235,7 +235,7 @@ func TestTenThousandEditsWhileAwayAreAHundredMessages(t *testing.T) {
 		for i := range apps {
 			s.here().set(name(i), resource.Status, number(0))
 		}
-		w.agree()
+		w.settle() // nothing, not even a word that nothing is asked for any more, is on its way
 		s.up.reset()
 		s.down.reset()
 		s.cut()
