@@ -29,7 +29,7 @@ func TestAgentsThatLeftWhileNoPrincipalRan(t *testing.T) {
 			hub := net.Hub(presence())
 			agents := make(roll)
 			p, err := New(Config{
-				Identity: identity, Hub: hub, Store: memstore.New(memstore.Config{}), Registry: agents, Ledger: letters, Tick: time.Second, Log: zap.NewNop(),
+				Identity: identity, Namespace: "argocd", Hub: hub, Store: memstore.New(memstore.Config{}), Registry: agents, Ledger: letters, Tick: time.Second, Log: zap.NewNop(),
 			})
 			require.NoError(t, err)
 			ctx, stop := context.WithCancel(t.Context())

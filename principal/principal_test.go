@@ -69,7 +69,7 @@ func startWith(t *testing.T, log *zap.Logger, wrap func(transport.Hub) transport
 		hub = wrap(hub)
 	}
 	var err error
-	f.Principal, err = New(Config{Identity: "hub-1", Hub: hub, Store: f.store, Registry: f.roll, Tick: time.Second, Log: log})
+	f.Principal, err = New(Config{Identity: "hub-1", Namespace: "argocd", Hub: hub, Store: f.store, Registry: f.roll, Tick: time.Second, Log: log})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	f.stop = stop
@@ -325,7 +325,7 @@ func TestNotReadyBeforeTheHubIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		roll, ended := make(roll), make(chan error, 1)
 		p, err := New(Config{
-			Identity: "hub-1", Hub: memlink.New(memlink.Config{}).Hub(presence()), Store: sealed{memstore.New(memstore.Config{})},
+			Identity: "hub-1", Namespace: "argocd", Hub: memlink.New(memlink.Config{}).Hub(presence()), Store: sealed{memstore.New(memstore.Config{})},
 			Registry: roll, Tick: time.Second, Log: zap.NewNop(),
 		})
 		require.NoError(t, err)
@@ -349,6 +349,7 @@ func TestEndsWithItsHubOrRegistry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				c.Namespace = "argocd"
 				c.Identity, c.Store, c.Tick, c.Log = "hub-1", memstore.New(memstore.Config{}), time.Second, zap.NewNop()
 				p, err := New(c)
 				require.NoError(t, err)
@@ -368,7 +369,7 @@ func (broken) Watch(context.Context, func([]backend.Agent) error) error {
 
 func TestAgentWritesUnderItsOwnKeysOnly(t *testing.T) {
 	hub := memstore.New(memstore.Config{})
-	v := Placement{Agent: "edge-1"}.view(hub, func() {})
+	v := Placement{Agent: "edge-1", Namespace: "argocd"}.view(hub, func() {})
 	for _, k := range []resource.Key{app("edge-2", "web"), app("argocd", "web"), app("edge-1", "web"), app("", "")} {
 		_, err := v.Write(t.Context(), resource.Object{Key: k})
 		require.ErrorIs(t, err, backend.ErrRefused)
@@ -383,17 +384,18 @@ func TestAgentWritesUnderItsOwnKeysOnly(t *testing.T) {
 
 func TestConfigIsChecked(t *testing.T) {
 	good := Config{
-		Identity: "hub-1", Hub: broken{}, Registry: broken{}, Store: memstore.New(memstore.Config{}), Tick: 1, Log: zap.NewNop(),
+		Identity: "hub-1", Namespace: "argocd", Hub: broken{}, Registry: broken{}, Store: memstore.New(memstore.Config{}), Tick: 1, Log: zap.NewNop(),
 	}
 	_, err := New(good)
 	require.NoError(t, err)
 	for name, spoil := range map[string]func(*Config){
-		"identity": func(c *Config) { c.Identity = "" },
-		"hub":      func(c *Config) { c.Hub = nil },
-		"store":    func(c *Config) { c.Store = nil },
-		"registry": func(c *Config) { c.Registry = nil },
-		"log":      func(c *Config) { c.Log = nil },
-		"tick":     func(c *Config) { c.Tick = 0 },
+		"identity":  func(c *Config) { c.Identity = "" },
+		"namespace": func(c *Config) { c.Namespace = "" },
+		"hub":       func(c *Config) { c.Hub = nil },
+		"store":     func(c *Config) { c.Store = nil },
+		"registry":  func(c *Config) { c.Registry = nil },
+		"log":       func(c *Config) { c.Log = nil },
+		"tick":      func(c *Config) { c.Tick = 0 },
 	} {
 		c := good
 		spoil(&c)

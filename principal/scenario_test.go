@@ -58,7 +58,7 @@ func startFleet(t *testing.T) *fleet {
 	hub.MonitorListen = "127.0.0.1:0"
 	f.hub, err = natslink.NewHub(natslink.HubConfig{Common: hub, Listen: "127.0.0.1:0", TLS: tls, Authenticate: identity.SubjectName})
 	require.NoError(t, err)
-	f.Principal, err = New(Config{Identity: "hub-1", Hub: f.hub, Store: f.store, Registry: f.roll, Tick: time.Second, Log: zap.NewNop()})
+	f.Principal, err = New(Config{Identity: "hub-1", Namespace: "argocd", Hub: f.hub, Store: f.store, Registry: f.roll, Tick: time.Second, Log: zap.NewNop()})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -23,7 +23,7 @@ func (s *Store) Edit(k resource.Key, f func(*resource.Object)) {
 	if cur.Parts == next.Parts && cur.Origin == next.Origin {
 		return
 	}
-	next.Ours = owned(cur.Object, next.Object, false)
+	next.Ours = backend.Ours(cur.Object, next.Object, false)
 	s.put(next)
 }
 

@@ -92,7 +92,7 @@ func (s *Store) write(ctx context.Context, want resource.Object) (resource.Objec
 	if cur.Version != "" && cur.Parts == next.Parts && cur.Origin == next.Origin {
 		return cur.Object, nil
 	}
-	next.Ours = owned(cur.Object, next.Object, true)
+	next.Ours = backend.Ours(cur.Object, next.Object, true)
 	return s.put(next), nil
 }
 
@@ -184,32 +184,6 @@ func (s *Store) put(o object) resource.Object {
 func canonical(p resource.Parts) resource.Parts {
 	p[resource.Meta] = resource.ParseMetadata(p[resource.Meta]).Text()
 	return p
-}
-
-// owned returns what Object.Ours becomes when the object was before and is now: keys
-// that are there no more are forgotten, and those that were set are added if the writer
-// was us. Only copies have keys of ours.
-func owned(before, now resource.Object, us bool) string {
-	if now.Origin == (resource.Origin{}) {
-		return ""
-	}
-	was, is := resource.ParseMetadata(before.Parts[resource.Meta]), resource.ParseMetadata(now.Parts[resource.Meta])
-	had := resource.ParseMetadata(before.Ours)
-	pick := func(was, is, had map[string]string) map[string]string {
-		out := map[string]string{}
-		for k, v := range is {
-			old, there := was[k]
-			_, ours := had[k]
-			if ours || us && (!there || old != v) {
-				out[k] = ""
-			}
-		}
-		return out
-	}
-	return resource.Metadata{
-		Labels:      pick(was.Labels, is.Labels, had.Labels),
-		Annotations: pick(was.Annotations, is.Annotations, had.Annotations),
-	}.Text()
 }
 
 // All returns a copy of everything that there is.

@@ -33,6 +33,7 @@ func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (clust
 	return map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error){
 		"kubernetes": openKubernetes,
 		"memory":     openMemory,
+		"nats":       openNATS,
 	}
 }
 
@@ -40,7 +41,7 @@ func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (clust
 func adapterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.String("transport", "", "nats", "the `transport` by which the two sides reach each other: nats"),
-		f.String("backend", "", "kubernetes", "the `backend` that has this side's objects: kubernetes or memory"),
+		f.String("backend", "", "kubernetes", "the `backend` that has this side's objects: kubernetes, memory (gone with the program), or nats (a bucket of NATS JetStream's key-value store, with --backend-nats-url)"),
 		f.String("label-selector", "", "", "a `selector` as kubectl takes it: objects whose labels do not match are not kept in step, and stay as they are on both sides; empty is all objects"),
 	}
 }
@@ -98,15 +99,27 @@ func labelSelector(c *cli.Context) (labels.Selector, error) {
 // openMemory keeps objects in memory, where nobody but the program itself can see them:
 // it shows that two programs reach each other, and no more.
 func openMemory(c *cli.Context, s resource.Side, _ *zap.Logger) (cluster, error) {
+	const where = "--backend memory"
 	if s == resource.Principal && c.String("agents-file") == "" {
-		return cluster{}, &shell.UsageError{Where: "--backend memory", What: "there are no cluster Secrets to know agents by", Advice: "add --agents-file"}
+		return cluster{}, noClusterSecrets(where)
 	}
 	return cluster{
 		store:    memstore.New(memstore.Config{Name: rand.Text()}),
 		keep:     keepFile(stateDir(c)),
 		identity: func(context.Context) (string, error) { return rand.Text(), nil },
-		secrets: func(_ context.Context, name string) (map[string][]byte, error) {
-			return nil, &shell.UsageError{Where: "--backend memory", What: "there is no Secret " + name, Advice: "name certificate, key and CA as files, see --help"}
-		},
+		secrets:  noSecrets(where),
 	}, nil
+}
+
+// noClusterSecrets is what is wrong with a principal whose backend, which where names,
+// cannot know agents.
+func noClusterSecrets(where string) error {
+	return &shell.UsageError{Where: where, What: "there are no cluster Secrets to know agents by", Advice: "add --agents-file"}
+}
+
+// noSecrets are those of a backend, which where names, that has none.
+func noSecrets(where string) secrets {
+	return func(_ context.Context, name string) (map[string][]byte, error) {
+		return nil, &shell.UsageError{Where: where, What: "there is no Secret " + name, Advice: "name certificate, key and CA as files, see --help"}
+	}
 }

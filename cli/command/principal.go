@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -10,6 +11,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
+	"github.com/argocd-fabric/argocd-agent/principal/clusterinfo"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -30,7 +32,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		adminFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), programFlags(f, 8003, 8000),
+		adminFlags(f), clusterFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -49,6 +51,7 @@ func principalCommand() *cli.Command {
 type hubParts struct {
 	program  program
 	desk     adminDesk
+	clusters *clusterinfo.Writer
 	mismatch resource.Mismatch
 	cluster  cluster
 	hub      transport.Hub
@@ -59,6 +62,9 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 		return h, err
 	}
 	if h.desk, err = newAdminDesk(c); err != nil {
+		return h, err
+	}
+	if h.clusters, err = clusterView(c, log); err != nil {
 		return h, err
 	}
 	if h.mismatch, err = mismatchPolicy(c); err != nil {
@@ -123,7 +129,13 @@ func runPrincipal(c *cli.Context) error {
 	}
 	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
 	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub))}
-	return h.program.run(c.Context, run, h.cluster.run, h.desk.Run, served.Run)
+	parts := []func(context.Context) error{h.cluster.run, h.desk.Run, served.Run}
+	if h.clusters != nil {
+		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
+			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"))
+		})
+	}
+	return h.program.run(c.Context, run, parts...)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

@@ -110,7 +110,7 @@ func (m *mix) lose(t *testing.T) {
 		return
 	}
 	name := m.there[m.rnd.IntN(len(m.there))]
-	err := m.agent.spoke.apps().Delete(t.Context(), name, metav1.DeleteOptions{})
+	err := m.agent.spoke.objects().Delete(t.Context(), name, metav1.DeleteOptions{})
 	require.True(t, err == nil || apierrors.IsNotFound(err), "%v", err)
 }
 

@@ -33,7 +33,7 @@ func fleetOf(t *testing.T, w *world) *agent {
 	}
 	many(t, fleetSize, func(ctx context.Context, i int) error {
 		app := application(fleetName(i), spec(a.name, "https://git.example.com/fleet.git", fleetName(i)))
-		_, err := a.hub.apps().Create(ctx, app, metav1.CreateOptions{})
+		_, err := a.hub.objects().Create(ctx, app, metav1.CreateOptions{})
 		return err
 	})
 	took := within(t, time.Minute, w.inStep)
@@ -116,7 +116,7 @@ func statusesApart(t *testing.T, w *world) {
 // which gives the changes by which the number in a status has fallen.
 func (w *world) watchFalls(t *testing.T, a *agent) (falls func() []string) {
 	ctx, stop := context.WithCancel(t.Context())
-	watch, err := a.hub.apps().Watch(ctx, metav1.ListOptions{})
+	watch, err := a.hub.objects().Watch(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
 	var out []string
 	var running sync.WaitGroup

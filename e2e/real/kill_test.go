@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
 )
 
@@ -152,12 +153,12 @@ func (w *world) ballast(t *testing.T) {
 	_, err := rand.NewChaCha8([32]byte{}).Read(random) // which cannot be compressed
 	require.NoError(t, err)
 	require.NoError(t, w.hub.Namespace(t.Context(), "ballast"))
-	p := place{w.hub, "ballast"}
+	p := place{w.hub, "ballast", resource.Application}
 	for _, name := range []string{"one", "two"} {
 		s := spec("nobody", "https://git.example.com/ballast.git", "ballast")
 		s["source"].(fields)["helm"] = fields{"values": base64.StdEncoding.EncodeToString(random)}
 		p.create(t, application(name, s))
-		t.Cleanup(func() { require.NoError(t, p.apps().Delete(context.Background(), name, metav1.DeleteOptions{})) })
+		t.Cleanup(func() { require.NoError(t, p.objects().Delete(context.Background(), name, metav1.DeleteOptions{})) })
 	}
 }
 

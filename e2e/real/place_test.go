@@ -13,49 +13,76 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// A place is where the Applications of one agent are on one side. What is done there is
-// done by the cluster's administrator.
+// A place is where the Applications of one agent are on one side, or the objects of another
+// kind in the namespace of Argo CD. What is done there is done by the cluster's
+// administrator.
 type place struct {
 	*stack.Cluster
 	namespace string
+	kind      resource.Kind
 }
+
+// of returns the place of another kind beside p.
+func (p place) of(kind resource.Kind) place { return place{p.Cluster, argocd, kind} }
 
 // fields is a JSON object.
 type fields = map[string]any
 
-func (p place) apps() dynamic.ResourceInterface {
-	return p.Dynamic().Resource(stack.Applications()).Namespace(p.namespace)
+func (p place) objects() dynamic.ResourceInterface {
+	return p.Dynamic().Resource(kinds[p.kind].resource).Namespace(p.namespace)
+}
+
+// kinds say where objects of each kind are in the API, and which of them travel.
+var kinds = map[resource.Kind]struct {
+	resource schema.GroupVersionResource
+	which    metav1.ListOptions
+}{
+	resource.Application: {resource: stack.Applications()},
+	resource.Project:     {resource: stack.Applications().GroupVersion().WithResource("appprojects")},
+	resource.Secret:      {secrets, metav1.ListOptions{LabelSelector: "argocd.argoproj.io/secret-type in (repository, repo-creds)"}},
+	resource.ConfigMap:   {configMaps, metav1.ListOptions{FieldSelector: "metadata.name=argocd-gpg-keys-cm"}},
+}
+
+// list returns those objects at p that travel.
+func (p place) list(ctx context.Context) ([]unstructured.Unstructured, error) {
+	list, err := p.objects().List(ctx, kinds[p.kind].which)
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 func (p place) get(t testing.TB, name string) *unstructured.Unstructured {
 	t.Helper()
-	app, err := p.apps().Get(t.Context(), name, metav1.GetOptions{})
+	app, err := p.objects().Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	return app
 }
 
-// all returns the Applications of p by name.
+// all returns those by name.
 func (p place) all(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
-	list, err := p.apps().List(ctx, metav1.ListOptions{})
+	list, err := p.list(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]*unstructured.Unstructured{}
-	for i, app := range list.Items {
-		out[app.GetName()] = &list.Items[i]
+	for i, o := range list {
+		out[o.GetName()] = &list[i]
 	}
 	return out, nil
 }
 
 func (p place) create(t testing.TB, app *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	made, err := p.apps().Create(t.Context(), app, metav1.CreateOptions{})
+	made, err := p.objects().Create(t.Context(), app, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return made
 }
@@ -73,12 +100,12 @@ func (p place) merge(ctx context.Context, name string, patch fields) (*unstructu
 	if err != nil {
 		return nil, err
 	}
-	return p.apps().Patch(ctx, name, types.MergePatchType, text, metav1.PatchOptions{})
+	return p.objects().Patch(ctx, name, types.MergePatchType, text, metav1.PatchOptions{})
 }
 
 func (p place) remove(t testing.TB, name string) {
 	t.Helper()
-	require.NoError(t, p.apps().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	require.NoError(t, p.objects().Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // refresh has Argo CD compare an Application, and returns once it has.
@@ -91,10 +118,10 @@ func (p place) refresh(t testing.TB, name string) {
 	}))
 }
 
-// is returns a check of the Application of that name.
+// is returns a check of the object of that name.
 func (p place) is(name string, checks ...func(*unstructured.Unstructured) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		app, err := p.apps().Get(ctx, name, metav1.GetOptions{})
+		app, err := p.objects().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("on %s: %w", p.Name(), err)
 		}
@@ -107,10 +134,10 @@ func (p place) is(name string, checks ...func(*unstructured.Unstructured) error)
 	}
 }
 
-// gone returns a check that there is no Application of that name.
+// gone returns a check that there is no object of that name.
 func (p place) gone(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		app, err := p.apps().Get(ctx, name, metav1.GetOptions{})
+		app, err := p.objects().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

@@ -30,7 +30,8 @@ import (
 type rights struct {
 	account   string // the ServiceAccount
 	manifests []byte // a YAML stream
-	grants    []grant
+	roles     map[string][]grant
+	grants    []grant // of all roles
 }
 
 // A grant is one thing that RBAC allows.
@@ -55,34 +56,40 @@ func (g grant) covers(r stack.AuditRecord) bool {
 		(g.name == "" || g.name == r.Name) && (g.namespace == "" || g.namespace == r.Namespace)
 }
 
-// readRights reads the accounts and roles from a folder of deploy/.
-func readRights(t *testing.T, folder string) rights {
-	files, err := filepath.Glob(filepath.Join("..", "..", "deploy", folder, "*.yaml"))
-	require.NoError(t, err)
-	var r rights
-	for _, file := range files {
-		f, err := os.Open(file)
+// readRights reads the accounts and roles from folders of deploy/, of which a later one may
+// replace a role of an earlier one.
+func readRights(t *testing.T, folders ...string) rights {
+	r := rights{roles: map[string][]grant{}}
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join("..", "..", "deploy", folder, "*.yaml"))
 		require.NoError(t, err)
-		decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
-		for {
-			var u unstructured.Unstructured
-			err := decoder.Decode(&u.Object)
-			if errors.Is(err, io.EOF) {
-				break
+		require.NotEmpty(t, files, folder)
+		for _, file := range files {
+			f, err := os.Open(file)
+			require.NoError(t, err)
+			decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
+			for {
+				var u unstructured.Unstructured
+				err := decoder.Decode(&u.Object)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err, file)
+				require.NoError(t, r.add(u), file)
 			}
-			require.NoError(t, err, file)
-			require.NoError(t, r.add(u), file)
+			require.NoError(t, f.Close())
 		}
-		require.NoError(t, f.Close())
 	}
-	require.NotEmpty(t, r.account, "deploy/%s has a ServiceAccount", folder)
-	require.NotEmpty(t, r.grants, "deploy/%s grants something", folder)
+	for _, grants := range r.roles {
+		r.grants = append(r.grants, grants...)
+	}
+	require.NotEmpty(t, r.account, "deploy/%s has a ServiceAccount", folders[0])
+	require.NotEmpty(t, r.grants, "deploy/%s grants something", folders)
 	return r
 }
 
 // add takes in a manifest, if it is about rights.
 func (r *rights) add(u unstructured.Unstructured) error {
-	var rules []rbacv1.PolicyRule
 	switch u.GetKind() {
 	case "ServiceAccount":
 		r.account = u.GetName()
@@ -91,7 +98,11 @@ func (r *rights) add(u unstructured.Unstructured) error {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &role); err != nil {
 			return err
 		}
-		rules = role.Rules
+		name := u.GetKind() + " " + u.GetName()
+		r.roles[name] = nil
+		for _, rule := range role.Rules {
+			r.roles[name] = append(r.roles[name], grantsOf(rule, u.GetNamespace())...)
+		}
 	case "RoleBinding", "ClusterRoleBinding":
 	default:
 		return nil
@@ -101,9 +112,6 @@ func (r *rights) add(u unstructured.Unstructured) error {
 		return err
 	}
 	r.manifests = append(append(r.manifests, "---\n"...), text...)
-	for _, rule := range rules {
-		r.grants = append(r.grants, grantsOf(rule, u.GetNamespace())...)
-	}
 	return nil
 }
 
@@ -124,11 +132,15 @@ func grantsOf(rule rbacv1.PolicyRule, namespace string) (out []grant) {
 	return out
 }
 
-// install gives our programs an account on each cluster, and the rights that deploy/ grants.
+// install gives our programs an account on each cluster, and the rights that deploy/ grants
+// for the modes of the agents.
 func (w *world) install(t *testing.T) {
-	w.rights = map[string]rights{}
-	for cluster, folder := range map[string]string{"hub": "principal", "spoke-1": "agent", "spoke-2": "agent"} {
-		w.rights[cluster] = readRights(t, folder)
+	w.rights = map[string]rights{"hub": readRights(t, "principal"), "spoke-1": readRights(t, "agent"), "spoke-2": readRights(t, "agent")}
+	for agent := range w.autonomous {
+		w.rights["hub"] = readRights(t, "principal", "principal/autonomous")
+		w.rights[spokes[agent]] = readRights(t, "agent", "agent/autonomous")
+	}
+	for cluster := range w.rights {
 		w.grant(t, cluster)
 	}
 }

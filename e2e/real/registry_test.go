@@ -49,7 +49,7 @@ func registry(t *testing.T, w *world) {
 
 	a.stop(t)
 	require.NoError(t, os.RemoveAll(filepath.Join(w.dir, a.Name())))
-	require.NoError(t, a.spoke.apps().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	require.NoError(t, a.spoke.objects().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	w.ctl(t, "agent", "create", a.name, "--mode", "managed")
 	require.NoError(t, a.Start(t.Context()))
 	within(t, patience, all(a.spoke.is("registered-0", has("three", "spec", "source", "targetRevision")), w.inStep))

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,15 +27,11 @@ var requestDeaths = flag.Int("request-deaths", 5, "how often the principal dies 
 // TestRequests plays what the users of the hub's real argocd-server and argocd CLI ask of
 // spokes on which Argo CD runs: of a managed one and of an autonomous one.
 func TestRequests(t *testing.T) {
-	w := newWorldOf(t,
+	w := newWorldOf(t, []string{"edge-2"},
 		stack.ClusterConfig{Name: "hub", Controllers: true, Etcd: true, Server: true, ApplicationNamespaces: []string{"edge-*"}},
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
 		stack.ClusterConfig{Name: "spoke-2", ArgoCD: true},
 	)
-	w.autonomous = map[string]bool{"edge-2": true}
-	more, err := os.ReadFile(filepath.Join("..", "..", "deploy", "principal", "autonomous", "rbac.yaml"))
-	require.NoError(t, err)
-	require.NoError(t, w.hub.Apply(t.Context(), append(more, project...)))
 	for _, name := range []string{"edge-1", "edge-2"} {
 		a := w.agent(t, name)
 		for _, s := range []struct {
@@ -58,25 +52,22 @@ func TestRequests(t *testing.T) {
 			t.Run(name+"/"+s.name, func(t *testing.T) {
 				t.Cleanup(w.heal)
 				s.play(t, w, a, w.newShip(t, a, s.ship))
-				w.ask(t, "verify", "--agent", a.name, "--settle", "1m")
+				w.settled(t, a)
 			})
 		}
 	}
+	t.Run("ClustersAreShownAsTheyAre", func(t *testing.T) { clustersShown(t, w) })
 	w.end(t)
 }
 
-// project is that of the autonomous agent's Applications on the hub.
-const project = `
----
-apiVersion: argoproj.io/v1alpha1
-kind: AppProject
-metadata: {name: edge-2-default, namespace: argocd}
-spec:
-  sourceNamespaces: [edge-2]
-  sourceRepos: ["*"]
-  destinations: [{name: edge-2, namespace: "*"}]
-  clusterResourceWhitelist: [{group: "*", kind: "*"}]
-`
+// settled waits until our program finds no difference between the two sides of a.
+func (w *world) settled(t *testing.T, a *agent) {
+	t.Helper()
+	within(t, time.Minute, func(ctx context.Context) error {
+		_, err := w.tryToAsk(ctx, "verify", "--agent", a.name)
+		return err
+	})
+}
 
 // A ship is an Application with a hook before each sync, which waits until it is let go.
 type ship struct {
@@ -374,7 +365,7 @@ func syncApart(t *testing.T, w *world, a *agent, s *ship) {
 	a.line.Set(netfault.Healthy)
 	a.stop(t)
 	require.NoError(t, a.Start(t.Context()))
-	w.ask(t, "verify", "--agent", a.name, "--settle", "1m")
+	w.settled(t, a)
 	time.Sleep(3 * time.Second) // in which it would run again
 	require.NoError(t, s.on(phase("Succeeded"), synced(1))(t.Context()))
 }
@@ -387,16 +378,13 @@ func deaths(t *testing.T, w *world, a *agent, s *ship) {
 		w.mortals = true
 	}
 	s.letGo(t)
+	w.settled(t, a) // what is on its way would be a change, too
 	w.principal.stop(t)
 	for i := range *requestDeaths {
-		at := failpoint.BeforeSend
-		if i == 0 {
-			at = failpoint.AfterChange
-		}
-		mortal := w.mortal(w.principal, string(at)+":1")
+		mortal := w.mortal(w.principal, string(failpoint.BeforeSend)+":1")
 		_ = mortal.Start(t.Context()) // an error is that it has died before it was ready
 		if i == 0 {
-			require.True(t, mortal.Running())
+			require.True(t, mortal.Running(), "there is nothing to be sent yet")
 			s.argocd(t, "app", "sync", "--async")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -16,8 +16,8 @@ import (
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 )
 
-// A picture is what can be seen of a world from outside: the version of each Application
-// on each cluster, and how many messages have gone into each stream of the NATS servers,
+// A picture is what can be seen of a world from outside: the version of each object that
+// travels on each cluster, and how many messages have gone into each stream of the NATS servers,
 // those in which the two sides compare their tables included.
 type picture map[string]string
 
@@ -25,12 +25,14 @@ type picture map[string]string
 func (w *world) picture(ctx context.Context) (picture, error) {
 	p := picture{}
 	for _, name := range clusters() {
-		list, err := w.stack.Cluster(name).Dynamic().Resource(stack.Applications()).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		for _, app := range list.Items {
-			p[fmt.Sprintf("%s: %s/%s", name, app.GetNamespace(), app.GetName())] = string(app.GetUID()) + " " + app.GetResourceVersion()
+		for kind := range kinds {
+			list, err := place{w.stack.Cluster(name), metav1.NamespaceAll, kind}.list(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, o := range list {
+				p[fmt.Sprintf("%s: %s %s/%s", name, kind, o.GetNamespace(), o.GetName())] = string(o.GetUID()) + " " + o.GetResourceVersion()
+			}
 		}
 	}
 	programs := []*program{w.principal}

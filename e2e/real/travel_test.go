@@ -110,11 +110,11 @@ func (w *world) identity(t *testing.T) string {
 func (a *agent) sameStatus(t *testing.T, name string) {
 	t.Helper()
 	within(t, patience, func(ctx context.Context) error {
-		hub, err := a.hub.apps().Get(ctx, name, metav1.GetOptions{})
+		hub, err := a.hub.objects().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		spoke, err := a.spoke.apps().Get(ctx, name, metav1.GetOptions{})
+		spoke, err := a.spoke.objects().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -156,6 +156,7 @@ func deployments(c *stack.Cluster, namespace string) dynamic.ResourceInterface {
 }
 
 func configMap(ctx context.Context, c *stack.Cluster, namespace, name string) (*unstructured.Unstructured, error) {
-	maps := c.Dynamic().Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
-	return maps.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	return c.Dynamic().Resource(configMaps).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 }
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

@@ -11,10 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
 	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/project"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/verify"
 )
@@ -41,50 +43,113 @@ func newStores(t *testing.T, w *world) stores {
 }
 
 // verify compares both sides of all agents that were started, and returns how many objects
-// of the hub it has compared and in what they differ.
+// it has compared and in what they differ.
 func (w *world) verify(ctx context.Context) (objects int, differences []verify.Difference, err error) {
 	for _, a := range w.agents {
-		p := principal.Placement{Agent: a.name, Mode: resource.Managed}
-		hub, err := w.stores.read(ctx, a.hub)
+		p := principal.Placement{Agent: a.name, Mode: w.rules(a.name).Mode, Namespace: argocd}
+		hub, err := w.stores.read(ctx, a.hub, p)
 		if err != nil {
 			return 0, nil, err
 		}
-		for i, o := range hub {
-			hub[i].Key, _ = p.Out(o.Key)
-			hub[i].Parts = p.Down(o.Key.Kind, o.Parts)
-		}
-		spoke, err := w.stores.read(ctx, a.spoke)
+		spoke, err := w.stores.read(ctx, a.spoke, p)
 		if err != nil {
 			return 0, nil, err
 		}
-		for i := range spoke {
-			spoke[i].Key.Namespace = ""
+		if p.Mode == resource.Autonomous {
+			objects += len(spoke)
+		} else {
+			objects += len(hub)
 		}
-		objects += len(hub)
-		differences = append(differences, verify.Compare(verify.Options{Mode: resource.Managed, Agent: a.name}, hub, spoke)...)
+		differences = append(differences, verify.Compare(verify.Options{Mode: p.Mode, Agent: a.name}, hub, spoke)...)
 	}
 	return objects, differences, nil
 }
 
-// read returns what is at a place. It fails if the store has not seen the newest of it yet.
-func (s stores) read(ctx context.Context, p place) ([]resource.Object, error) {
-	objects, err := verify.Read(ctx, s[p.Name()], backend.In(p.namespace))
+// rules returns those of the link to an agent.
+func (w *world) rules(agent string) resource.Rules {
+	if w.autonomous[agent] {
+		return resource.Rules{Mode: resource.Autonomous}
+	}
+	return resource.Rules{Mode: resource.Managed}
+}
+
+// read returns what an agent has at one of its places, as the other is to have it. It fails
+// if the store has not seen the newest of it yet.
+func (s stores) read(ctx context.Context, from place, p principal.Placement) (out []resource.Object, err error) {
+	scope := backend.In(from.namespace)
+	if from.namespace != argocd {
+		scope = backend.In(from.namespace, argocd)
+	}
+	shown, err := verify.Read(ctx, s[from.Name()], scope)
 	if err != nil {
 		return nil, err
 	}
-	newest, err := p.all(ctx)
+	known := map[resource.Key]resource.Object{}
+	for _, o := range shown {
+		known[o.Key] = o
+	}
+	newest, err := belonging(ctx, from, p)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range objects {
-		if app := newest[o.Key.Name]; app == nil || app.GetResourceVersion() != o.Version {
-			return nil, fmt.Errorf("%s on %s has changed just now", o.Key, p.Name())
+	for key, version := range newest {
+		o := known[key]
+		if o.Version != version {
+			return nil, fmt.Errorf("%s on %s has changed just now", key, from.Name())
+		}
+		if from.Name() == "hub" {
+			o.Key, _ = p.Out(key)
+			o.Parts = p.Down(o.Key, o.Parts)
+		} else {
+			o.Key.Namespace = ""
+			o.Parts = p.Up(o.Key, o.Parts)
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// belonging returns the versions of the objects that are an agent's at one of its places, as
+// the API server has them.
+func belonging(ctx context.Context, at place, p principal.Placement) (map[resource.Key]string, error) {
+	out := map[resource.Key]string{}
+	there := map[resource.Kind][]unstructured.Unstructured{}
+	concerning := map[string]bool{} // projects of the hub
+	for _, kind := range (resource.Rules{Mode: p.Mode}).Kinds() {
+		its := at
+		if kind != resource.Application {
+			its = at.of(kind)
+		}
+		list, err := its.list(ctx)
+		if err != nil {
+			return nil, err
+		}
+		there[kind] = list
+	}
+	for _, u := range there[resource.Project] {
+		spec, _ := u.Object["spec"].(fields)
+		concerning[u.GetName()] = project.Concerns(spec, project.Agent{Name: p.Agent})
+	}
+	for kind, list := range there {
+		for _, u := range list {
+			mine := true
+			switch {
+			case at.Name() != "hub":
+			case kind == resource.Project && p.Mode == resource.Managed:
+				mine = concerning[u.GetName()]
+			case kind == resource.Project:
+				mine = u.GetLabels()["argocd-agent.argoproj-labs.io/agent-name"] == p.Agent
+			case kind == resource.Secret:
+				data, _ := u.Object["data"].(fields)
+				name, _ := project.OfRepository(data)
+				mine = concerning[name]
+			}
+			if mine {
+				out[resource.Key{Kind: kind, Namespace: u.GetNamespace(), Name: u.GetName()}] = u.GetResourceVersion()
+			}
 		}
 	}
-	if len(objects) != len(newest) {
-		return nil, fmt.Errorf("%d objects on %s are new just now", len(newest)-len(objects), p.Name())
-	}
-	return objects, nil
+	return out, nil
 }
 
 // inStep checks that both sides of all agents agree.
@@ -117,9 +182,18 @@ func (w *world) verified(t *testing.T) int {
 // it says.
 func (w *world) ask(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(w.dir, "argocd-agentctl"), append(args, "--principal-address", w.desk())...)
+	output, err := w.tryToAsk(t.Context(), args...)
+	require.NoError(t, err)
+	return output
+}
+
+// tryToAsk is ask, whatever comes of it.
+func (w *world) tryToAsk(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(w.dir, "argocd-agentctl"), append(args, "--principal-address", w.desk())...)
 	cmd.Env = []string{"TMPDIR=" + w.tmp()}
 	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(output))
-	return string(output)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, output)
+	}
+	return string(output), nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 	"github.com/argocd-fabric/argocd-agent/e2e/stack/stacktest"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
 )
 
@@ -45,6 +46,7 @@ type world struct {
 	repos      map[string]*stack.GitRepo
 	revoked    map[string][]span // of the audit logs, by cluster: what is refused there is meant to be
 	autonomous map[string]bool   // which agents are; all others are managed
+	redis      string            // of the hub's Argo CD, where it runs
 	mortals    bool              // the programs with failpoints are built
 }
 
@@ -60,23 +62,29 @@ type agent struct {
 func clusters() []string { return []string{"hub", "spoke-1", "spoke-2"} }
 
 // spokes says which cluster each agent is on.
-var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2"}
+var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2", "edge": "spoke-2"}
 
 // newWorld starts the clusters and the principal, to which no agent has connected yet.
 func newWorld(t *testing.T) *world {
-	return newWorldOf(t,
+	return newWorldOf(t, nil,
 		stack.ClusterConfig{Name: "hub", CRDs: true, Controllers: true, Etcd: true}, // one of them empties namespaces
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
 		stack.ClusterConfig{Name: "spoke-2", CRDs: true, Controllers: true}, // of which one ends foreground deletions
 	)
 }
 
-// newWorldOf is newWorld of these clusters.
-func newWorldOf(t *testing.T, clusters ...stack.ClusterConfig) *world {
+// newWorldOf is newWorld of these clusters, with these agents being autonomous.
+func newWorldOf(t *testing.T, autonomous []string, clusters ...stack.ClusterConfig) *world {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
 	s := stacktest.Start(t, stack.Config{Clusters: clusters})
 	w := &world{stack: s, hub: s.Cluster("hub"), dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
-	w.repos, w.revoked = map[string]*stack.GitRepo{}, map[string][]span{}
+	w.repos, w.revoked, w.autonomous = map[string]*stack.GitRepo{}, map[string][]span{}, map[string]bool{}
+	if clusters[0].Server {
+		w.redis = w.hub.RedisAddress()
+	}
+	for _, agent := range autonomous {
+		w.autonomous[agent] = true
+	}
 	require.NoError(t, os.MkdirAll(w.tmp(), 0o755))
 	t.Cleanup(func() {
 		for _, a := range w.agents {
@@ -105,9 +113,15 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 		require.NoError(t, err)
 		w.api = line
 	}
+	if w.redis != "" {
+		args = append(args, "--redis-server-address", w.redis, "--stale-after", stale.String())
+	}
 	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
 		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--admin-listen", w.desk()}, args...)...)
 }
+
+// stale is how long an agent may be away before its cluster is shown as failed.
+const stale = 5 * time.Second
 
 // desk is where argocd-agentctl asks the principal.
 func (w *world) desk() string { return "unix://" + filepath.Join(w.dir, "desk") }
@@ -211,7 +225,8 @@ func (w *world) newAgent(t *testing.T, name string) *agent {
 	line, err := netfault.Listen(func() string { return fmt.Sprint("127.0.0.1:", w.leafPort) })
 	require.NoError(t, err)
 	cluster := w.stack.Cluster(spokes[name])
-	a := &agent{name: name, hub: place{w.hub, name}, spoke: place{cluster, argocd}, line: line}
+	a := &agent{name: name, line: line}
+	a.hub, a.spoke = place{w.hub, name, resource.Application}, place{cluster, argocd, resource.Application}
 	host, port, err := net.SplitHostPort(line.Addr())
 	require.NoError(t, err)
 	client := newClient

@@ -19,7 +19,15 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, parameters("testdata", nil, func(*testscript.Env) error { return nil }))
+	testscript.Run(t, parameters("testdata", map[string]func(*testscript.TestScript, bool, []string){
+		"natsserver": natsServer,
+		"kv":         kv,
+	}, func(e *testscript.Env) error {
+		h := &natsHost{}
+		e.Values[natsKey{}] = h
+		e.Defer(h.stop)
+		return nil
+	}))
 }
 
 // parameters returns how the scripts of a folder are run, which have more commands than

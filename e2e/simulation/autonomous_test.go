@@ -60,6 +60,29 @@ func TestScenario11_AnAnnotationOfTheHubsOwn(t *testing.T) {
 	})
 }
 
+// In managed mode the hub owns the annotations, and the agent's statuses leave them alone.
+func TestScenario11_AnAnnotationThatStatusesLeaveAlone(t *testing.T) {
+	play(t, func(t *testing.T, f fabric) {
+		const annotated = `{"annotations":{"notified":"yes"}}`
+		w := newWorld(t, f, 1, resource.Managed)
+		s := w.spokes[0]
+		s.control.pause()
+		w.start()
+		s.hub().set("x", resource.Spec, number(0))
+		w.agree()
+		s.hub().set("x", resource.Meta, annotated)
+		for i := range 50 {
+			s.here().set("x", resource.Status, number(i+1))
+			time.Sleep(10 * time.Millisecond)
+		}
+		w.await(f.patience, "the last status arrives", func() bool { return s.hub().n("x", resource.Status) == 50 })
+		require.Equal(t, annotated, s.hub().part("x", resource.Meta))
+		s.control.resume()
+		w.settle()
+		require.Equal(t, annotated, s.hub().part("x", resource.Meta))
+	})
+}
+
 func TestScenario15_AThousandRowsOfAnAgentThatRestartsApart(t *testing.T) {
 	play(t, func(t *testing.T, f fabric) {
 		const rows = 1000

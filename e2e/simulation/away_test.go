@@ -14,6 +14,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest"
 )
 
 // A half-listed store shows some of its objects and then, until it is opened, no more.
@@ -148,5 +149,42 @@ func TestScenario30_AHubThatIsAwayForAnHour(t *testing.T) {
 		w.await(10*time.Second, "what was deleted comes back", func() bool { return s.here().n("app-0", resource.Spec) == 0 })
 		w.startHub()
 		w.settle()
+	})
+}
+
+// What is excluded while the agent is away is left alone on the spoke once it is back, whatever
+// is done to it on either side, and travels again once it is not excluded any more.
+func TestScenario17_ExcludedWhileTheAgentIsAway(t *testing.T) {
+	play(t, func(t *testing.T, f fabric) {
+		w := newWorld(t, f, 1, resource.Managed)
+		s := w.spokes[0]
+		s.control.pause()
+		w.start()
+		for _, name := range []string{"x", "left", "other"} {
+			s.hub().set(name, resource.Spec, number(1))
+		}
+		w.agree()
+		before := s.here().identities()
+		s.cut()
+		for _, name := range []string{"x", "left"} {
+			s.hub().set(name, resource.Meta, `{"labels":{"`+backend.IgnoreLabel+`":"true"}}`)
+			s.hub().set(name, resource.Spec, number(2))
+		}
+		s.hub().set("other", resource.Spec, number(2))
+		time.Sleep(4 * f.tick)
+		s.fault(linktest.Healthy)
+		w.await(f.patience, "what is not excluded arrives", func() bool { return s.here().n("other", resource.Spec) == 2 })
+		w.await(f.patience, "the two are in step", func() bool { return s.upper().Engine.InStep && s.lower().Engine.InStep })
+		s.here().set("x", resource.Spec, number(3))
+		time.Sleep(4 * f.tick)
+		require.Equal(t, before, s.here().identities(), "nothing is deleted or made anew")
+		require.Equal(t, 3, s.here().n("x", resource.Spec), "neither changed, nor kept as it was")
+		require.Equal(t, 1, s.here().n("left", resource.Spec))
+
+		s.hub().set("x", resource.Meta, "")
+		w.await(f.patience, "it travels again", func() bool { return s.here().n("x", resource.Spec) == 2 })
+		s.control.resume()
+		w.await(f.patience, "and so does its status", func() bool { return s.hub().n("x", resource.Status) == 2 })
+		require.Equal(t, before, s.here().identities())
 	})
 }

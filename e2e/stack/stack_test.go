@@ -38,6 +38,8 @@ func TestStack(t *testing.T) {
 	t.Run("the CLI tells how it ended", func(t *testing.T) { testCLIExit(t, s) })
 	t.Run("Argo CD sees Applications in other namespaces", func(t *testing.T) { testOtherNamespaces(t, s) })
 	t.Run("an ApplicationSet makes Applications in its namespace", func(t *testing.T) { testApplicationSet(t, s) })
+	t.Run("argocd-server keeps to its rules of operations", func(t *testing.T) { testOperationRules(t, s) })
+	t.Run("argocd-server shows what is known of an agent's cluster", func(t *testing.T) { testClusterInfo(t, s) })
 	t.Run("RBAC binds ServiceAccounts and the audit log shows it", func(t *testing.T) { testAudit(t, s) })
 	t.Run("servers come back", func(t *testing.T) { testRestarts(t, s) })
 	t.Run("nothing is left", func(t *testing.T) { testClose(t, s) })

@@ -139,7 +139,9 @@ func (c *comparison) look(ctx context.Context) ([]verify.Difference, error) {
 	}
 	keys := map[resource.Key]bool{}
 	for _, o := range hub {
-		keys[o.Key] = true
+		if c.agent.Mode == resource.Managed || o.Origin.By == c.agent.Name {
+			keys[o.Key] = true
+		}
 	}
 	for _, o := range spoke {
 		if c.agent.Mode == resource.Autonomous || o.Origin.UID != "" {

@@ -37,6 +37,12 @@ func TestVerifyOfWhatIsInStep(t *testing.T) {
 				}
 				edit(one, app("elsewhere", "own"), resource.Spec, spec("v1"))
 				edit(one, app("argocd", "odd"), resource.Meta, `{"labels":{"argocd-agent.argoproj-labs.io/ignore-sync":"true"}}`)
+				for name, by := range map[string]string{"one-plant": "one-p", "one-own": ""} { // names that an agent's might have
+					k := resource.Key{Kind: resource.Project, Namespace: "argocd", Name: name}
+					r.hub.Edit(k, func(o *resource.Object) {
+						o.Parts[resource.Spec], o.Origin = `{"sourceNamespaces":["none"]}`, resource.Origin{UID: by, By: by}
+					})
+				}
 				settle()
 				for k := range one.All() {
 					edit(one, k, resource.Status, `{"health":{"status":"Healthy"},"resources":[{"group":"argoproj.io","kind":"Application","name":"child","namespace":"argocd"}]}`)

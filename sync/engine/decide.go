@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -142,6 +143,9 @@ func (e *Engine) mirrored(now time.Time, o resource.Object, en *entry) *resource
 	o.Origin = resource.Origin{UID: en.told.UID, By: e.author(en.told)}
 	e.mirror(&o, en.told, en)
 	e.operate(now, &o, en.told, en)
+	if en.nudged {
+		o.Parts[resource.RefreshMark] = cmp.Or(o.Parts[resource.RefreshMark], resource.RefreshNormal)
+	}
 	e.notice(&o, en)
 	return &o
 }

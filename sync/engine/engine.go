@@ -19,6 +19,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -228,6 +229,11 @@ func (e *Engine) wrote(now time.Time, ev Wrote) []Action {
 	en := e.entry(ev.Key)
 	en.busy = false
 	e.settled(ev.Key, en)
+	var woken []Action
+	if ev.Outcome == Done {
+		en.nudged = false
+		woken = e.welcome(now, ev.Key)
+	}
 	switch {
 	case ev.Outcome == Failed:
 		en.failure = ev.Text
@@ -239,7 +245,7 @@ func (e *Engine) wrote(now time.Time, ev Wrote) []Action {
 			e.again(now, ev.Key, en)
 		}
 	}
-	return append(e.decide(now, ev.Key, en), e.resume(now, false)...)
+	return slices.Concat(e.decide(now, ev.Key, en), e.resume(now, false), woken)
 }
 
 // again has what failed tried again, later and later: after 1 s, 2 s, 4 s, to 5 min.

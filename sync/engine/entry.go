@@ -36,6 +36,7 @@ type entry struct {
 	stamp   stamp
 	fresh   string // the id chosen for a refresh until the store shows it
 	absence absence
+	nudged  bool // it is to be looked at again by Argo CD, see welcome
 	laid    bool // the write that is under way is counted, see order
 	held    bool // it is among the Held of our Fuse
 }

@@ -9,6 +9,22 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
+// A row that was read, and comes again unreadable, is known.
+func TestReadAndSpoilt(t *testing.T) {
+	w := fleet(t, durable, 1)
+	m := w.half[0].copy[app(0)]
+	r := m.Message.Body.(engine.Record)
+	w.reset()
+	w.node[1].step(engine.Received{At: m.At + 100, Message: engine.Message{
+		Key: app(0), Body: engine.Unreadable{Row: r.Digest(), UID: r.UID, Text: "spoilt"},
+	}})
+	w.settle(10)
+	w.expect(t)
+	if f, c := w.node[1].eng.Faults(app(0)), w.counts(); len(f) > 0 || c != [6]int{} {
+		t.Errorf("%v, and they say %v", f, c)
+	}
+}
+
 // A row that nobody can read is asked for once more, and then taken for what it is: what
 // was read before stays in force, the hub says why, and nothing moves.
 func TestUnreadable(t *testing.T) {

@@ -91,6 +91,23 @@ func (e *Engine) resume(now time.Time, tick bool) (out []Action) {
 	return out
 }
 
+// welcome has Applications refreshed that were invalid while a project of theirs was not
+// there: Argo CD would not look at them again for minutes.
+func (e *Engine) welcome(now time.Time, k resource.Key) (out []Action) {
+	if k.Kind != resource.Project || e.owns(k, resource.Spec) {
+		return nil
+	}
+	for _, l := range sorted(e.entries) {
+		en := e.entries[l]
+		if en.local == nil || !e.owns(l, resource.Status) || !resource.Invalid(en.local.Parts[resource.Status]) {
+			continue
+		}
+		en.nudged = true
+		out = append(out, e.decide(now, l, en)...)
+	}
+	return out
+}
+
 // ranked returns the keys of m by rank, and each rank sorted.
 func ranked[V any](m map[resource.Key]V) []resource.Key {
 	keys := sorted(m)

@@ -110,3 +110,30 @@ func TestWhatIsNeededGoesLast(t *testing.T) {
 	s.step(engine.Wrote{Key: app(0)})
 	require.Equal(t, []engine.Action{engine.Remove{Key: project, Version: "1"}}, s.step(engine.Tick{}))
 }
+
+// TestAProjectThatComesLateIsSeen: Argo CD is asked to look again at the Applications that
+// were invalid without it, and at no others.
+func TestAProjectThatComesLateIsSeen(t *testing.T) {
+	s := newSpoke()
+	of := resource.Origin{UID: "original", By: "hub"}
+	for i, status := range []string{`{"conditions":[{"type":"InvalidSpecError"}]}`, `{"conditions":[{"type":"SyncError"}]}`} {
+		s.hears(app(i), live(`{}`))
+		s.step(engine.Changed{Object: resource.Object{Key: app(i), UID: "a", Version: "1", Origin: of, Parts: resource.Parts{resource.Spec: `{}`, resource.Status: status}}})
+		s.step(engine.Wrote{Key: app(i)})
+	}
+	acts := s.hears(project, live(`{}`))
+	require.Len(t, acts, 1)
+	changed, wrote := written(acts[0], "a1")
+	s.step(changed)
+	acts = s.step(wrote)
+	require.Len(t, acts, 1)
+	o := acts[0].(engine.Write).Object
+	require.Equal(t, app(0), o.Key)
+	require.Equal(t, resource.RefreshNormal, o.Parts[resource.RefreshMark])
+
+	o.Version = "2"
+	s.step(engine.Changed{Object: o})
+	require.Empty(t, s.step(engine.Wrote{Key: o.Key, Object: &o}))
+	o.Version, o.Parts[resource.RefreshMark] = "3", "" // Argo CD has looked
+	require.Empty(t, s.step(engine.Changed{Object: o}), "once is enough")
+}

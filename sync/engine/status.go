@@ -8,15 +8,16 @@ import (
 
 // A Status says how one side of a link stands.
 type Status struct {
-	InStep  bool     // the copy of the peer's table is known to be whole
-	Rows    int      // in our table
-	Copied  int      // rows of the peer's table that are known
-	Held    []Absent // copies that are not removed for absence until somebody approves
-	Theirs  []Absent // the same on the peer's side
-	Failed  int      // keys whose last write failed, and will be tried again
-	Writing int      // keys of which a write is under way
-	Faults  int      // objects that cannot be kept in step: see Fault
-	Pending int      // objects that say they wait for the agent
+	InStep  bool                  // the copy of the peer's table is known to be whole
+	Rows    int                   // in our table
+	Copied  int                   // rows of the peer's table that are known
+	Held    []Absent              // copies that are not removed for absence until somebody approves
+	Theirs  []Absent              // the same on the peer's side
+	Objects map[resource.Kind]int // that are here, copies and originals
+	Failed  int                   // keys whose last write failed, and will be tried again
+	Writing int                   // keys of which a write is under way
+	Faults  int                   // objects that cannot be kept in step: see Fault
+	Pending int                   // objects that say they wait for the agent
 	// How often an object was given its Fault, and its Pending, by this process.
 	FaultsSet, PendingSet uint64
 }
@@ -26,9 +27,12 @@ func (e *Engine) Status() Status {
 	st := Status{
 		InStep: e.InStep(), Rows: e.log.count, Copied: e.copy.count,
 		Held: slices.Clone(e.fuse.Held), Theirs: slices.Clone(e.theirs), Failed: len(e.failed),
-		FaultsSet: e.tally.faults, PendingSet: e.tally.pending,
+		Objects: map[resource.Kind]int{}, FaultsSet: e.tally.faults, PendingSet: e.tally.pending,
 	}
 	for k, en := range e.entries {
+		if en.local != nil {
+			st.Objects[k.Kind]++
+		}
 		if en.busy {
 			st.Writing++
 		}

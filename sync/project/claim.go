@@ -22,6 +22,7 @@ func Claim(name string, spec map[string]any, a Agent, allowRoles bool) (hubName 
 	}
 	hubSpec = cloned(spec)
 	hubSpec["sourceNamespaces"] = []any{a.namespace()}
+	delete(hubSpec, scopedOnly)
 	delete(hubSpec, "destinations")
 	if to := distinct(claimed(spec), a.cluster()); len(to) > 0 {
 		hubSpec["destinations"] = to

@@ -51,6 +51,7 @@ var claims = []struct {
 		`{"destinations":[{"name":"!edge-1","namespace":"web"},{"namespace":"db","server":"!https://elsewhere"}]}`, false},
 	{"no destination", "shop", edge1, `{"destinations":[{"namespace":"*"},7]}`, false},
 	{"no spec", "shop", edge1, ``, false},
+	{"only clusters of the project's own", "shop", edge1, `{"destinations":[{"namespace":"*","server":"*"}],"permitOnlyProjectScopedClusters":true}`, false},
 	{"its own prefix is taken for claimed", "edge-1-shop", edge1, `{}`, false},
 	{"another's prefix is not", "edge-2-shop", edge1, `{}`, false},
 	{"dots and dashes", "my.shop-1.x", edge1, role("r", "p, proj:my.shop-1.x:r, applications, get, my.shop-1.x/*, allow"), false},

@@ -41,9 +41,10 @@ func Concerns(spec map[string]any, a Agent) bool {
 
 // ForAgent returns the spec of the agent's copy of a project. It permits in the cluster that
 // the agent runs in what spec permits in the cluster of the agent's name, and nothing
-// anywhere else: see local. It gives nobody a role; and as an agent's Applications are in
-// the namespace of its Argo CD, which needs no leave, no sourceNamespaces but in destination
-// mapping. The copy of a project that does not concern the agent has no destination.
+// anywhere else: see local. Sync windows and service accounts of the agent's cluster hold there
+// too. It gives nobody a role; and as an agent's Applications are in the namespace of its
+// Argo CD, which needs no leave, no sourceNamespaces but in destination mapping. The copy of a
+// project that does not concern the agent has no destination.
 //
 // In one thing a copy is stricter: a namespace that one destination excludes (`!kube-system`)
 // is forbidden even if another permits it. Argo CD does the same on the hub, but only for
@@ -55,6 +56,7 @@ func ForAgent(spec map[string]any, a Agent) map[string]any {
 	if !a.Destination {
 		delete(out, "sourceNamespaces")
 	}
+	a.rename(out)
 	if !Concerns(spec, a) {
 		return out
 	}
@@ -64,8 +66,8 @@ func ForAgent(spec map[string]any, a Agent) map[string]any {
 
 // local is the address under which every Argo CD knows the cluster that it runs in; the
 // destinations of a copy are by it, as a spoke may have given its cluster another name. They
-// keep the agent's name beside it: it permits nothing on a spoke, and tells a copy from a
-// project for the hub's own cluster, which has that address on the hub.
+// keep the agent's name beside it, which tells a copy from a project for the hub's own cluster:
+// that has the same address on the hub. On a spoke it would permit a cluster of that name only.
 const local = "https://kubernetes.default.svc"
 
 // made reports whether a spec is as ForAgent writes it in namespace mapping.

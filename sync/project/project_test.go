@@ -219,6 +219,16 @@ var copies = []struct {
 			`"syncWindows":[{"applications":["*"],"duration":"1h","kind":"deny","schedule":"0 22 * * *"}]}`},
 	{"destination mapping", byDestination(edge1),
 		`{"destinations":[{"name":"edge-1","namespace":"*"}],"roles":[{"name":"r"}],"sourceNamespaces":["team-a","team-b"]}`},
+	{"sync windows hold", edge1,
+		`{"destinations":[{"name":"edge-1","namespace":"*"}],"sourceNamespaces":["*"],"syncWindows":[{"clusters":["edge-1"],"kind":"deny"},{"clusters":["x","https://proxy:9090?agentName=edge-*"]},{"clusters":["*"]},` +
+			`{"clusters":["edge-2","!edge-2"]},{"clusters":["edge-1","https://kubernetes.default.svc"]},{"applications":["*"]},null,7]}`},
+	{"sync windows hold, no cluster secret", unregistered(edge1),
+		`{"destinations":[{"name":"edge-1","namespace":"*"}],"sourceNamespaces":["*"],"syncWindows":[{"clusters":["https://elsewhere?agentName=edge-1"]},{"clusters":["https://elsewhere?agentName=edge-2"]}]}`},
+	{"service accounts", edge1,
+		`{"destinationServiceAccounts":[{"defaultServiceAccount":"a","namespace":"web","server":"https://proxy:9090?agentName=edge-1"},{"defaultServiceAccount":"b","server":"https://proxy:9090?agentName=edge-2"},` +
+			`{"defaultServiceAccount":"c","server":"*"},{"defaultServiceAccount":"d","server":"https://kubernetes.default.svc"}],"destinations":[{"name":"edge-1","namespace":"*"}],"sourceNamespaces":["*"]}`},
+	{"only clusters of the project's own, which a spoke does not know of", edge1,
+		`{"destinations":[{"name":"edge-1","namespace":"*"}],"permitOnlyProjectScopedClusters":true,"sourceNamespaces":["*"]}`},
 	{"no spec", edge1, ``},
 }
 

@@ -36,7 +36,8 @@ var (
 // specs generates specs as Argo CD has them.
 func specs(names, servers *rapid.Generator[string]) *rapid.Generator[map[string]any] {
 	return rapid.Custom(func(t *rapid.T) map[string]any {
-		out := map[string]any{"sourceRepos": []any{"*"}}
+		out := map[string]any{"sourceRepos": []any{"*"}, "syncWindows": []any{map[string]any{"clusters": []any{names.Draw(t, "window"), servers.Draw(t, "window")}}},
+			"destinationServiceAccounts": []any{map[string]any{"server": servers.Draw(t, "service account")}}}
 		if s := sources.Draw(t, "sourceNamespaces"); s != nil {
 			out["sourceNamespaces"] = s
 		}

@@ -221,15 +221,16 @@ func TestRefreshRequests(t *testing.T) {
 
 	const before, later = "2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"
 	for name, c := range map[string]struct{ refresh, mark, status, want string }{
-		"none was asked for":         {"", "", `{"reconciledAt":"` + later + `"}`, ""},
-		"the mark is there":          {"hard-1/" + before, "hard", `{"reconciledAt":"` + later + `"}`, ""},
-		"it is done":                 {"hard-1/" + before, "", `{"reconciledAt":"` + later + `"}`, "hard-1"},
-		"the mark was rubbed out":    {"hard-1/" + before, "", `{"reconciledAt":"` + before + `"}`, ""},
-		"it cannot be reconciled":    {"hard-1/" + before, "", `{"reconciledAt":"` + before + `","conditions":[{"type":"InvalidSpecError"}]}`, "hard-1"},
-		"it never was reconciled":    {"hard-1/", "", ``, "hard-1"},
-		"before is not of interest":  {"hard-1/", "", `{"reconciledAt":"` + before + `"}`, "hard-1"},
-		"the status is none":         {"hard-1/" + before, "", `[]`, "hard-1"},
-		"somebody has meddled there": {"what", "", `{}`, "what"},
+		"none was asked for":          {"", "", `{"reconciledAt":"` + later + `"}`, ""},
+		"the mark is there":           {"hard-1/" + before, "hard", `{"reconciledAt":"` + later + `"}`, ""},
+		"it is done":                  {"hard-1/" + before, "", `{"reconciledAt":"` + later + `"}`, "hard-1"},
+		"the mark was rubbed out":     {"hard-1/" + before, "", `{"reconciledAt":"` + before + `"}`, ""},
+		"it cannot be reconciled":     {"hard-1/" + before, "", `{"reconciledAt":"` + before + `","conditions":[{"type":"InvalidSpecError"}]}`, "hard-1"},
+		"it never was reconciled":     {"hard-1/", "", ``, "hard-1"},
+		"before is not of interest":   {"hard-1/", "", `{"reconciledAt":"` + before + `"}`, "hard-1"},
+		"there is no status any more": {"hard-1/" + before, "", ``, "hard-1"},
+		"somebody speaks of errors":   {"hard-1/" + before, "", `{"conditions":[{"message":"\"type\":\"UnknownError\""}],"reconciledAt":"` + before + `"}`, ""},
+		"somebody has meddled there":  {"what", "", `{}`, "what"},
 	} {
 		o := resource.Object{}
 		o.Parts[resource.Refresh], o.Parts[resource.RefreshMark], o.Parts[resource.Status] = c.refresh, c.mark, c.status

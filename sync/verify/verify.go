@@ -137,11 +137,18 @@ func (p *pair) compare() []Difference {
 	return p.found
 }
 
+// foreign reports whether a copy was written by somebody else than is asked about.
+func (p *pair) foreign(made resource.Object) bool {
+	return p.writer() != "" && made.Origin.By != p.writer()
+}
+
 // orphan judges what has no original.
 func (p *pair) orphan(made resource.Object) {
 	switch {
 	case made.Origin == resource.Origin{}:
-	case p.writer() != "" && made.Origin.By != p.writer():
+	case p.options.Mode == resource.Autonomous && p.foreign(made):
+		// It is another agent's, whose own affair it is.
+	case p.foreign(made):
 		p.add(Extra, "it was written by "+made.Origin.By+", and is kept until its removal is approved")
 	case made.Deleting:
 		p.add(Extra, "it is being deleted")
@@ -165,7 +172,7 @@ func (p *pair) both(original, made resource.Object) {
 	case made.Origin.UID != original.UID:
 		p.add(Origin, "it is the copy of another object that had this name, "+made.Origin.UID+", not of "+original.UID)
 		return
-	case p.writer() != "" && made.Origin.By != p.writer():
+	case p.foreign(made):
 		p.add(Origin, "it was written by "+made.Origin.By)
 		return
 	case original.Deleting && !made.Deleting:

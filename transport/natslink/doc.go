@@ -57,12 +57,12 @@
 //
 // # Isolation
 //
-// On the principal's server every agent has an account of its own, without imports and
-// exports. In it are the agent's leaf connection, which may use six subjects, and one
-// connection of the principal's process. JetStream is in another account. So an agent
-// can say nothing to anyone but the principal, and no subject, reply subjects included,
-// that it makes up reaches another's. On the agent's server the connection to the
-// principal is likewise in an account without JetStream.
+// On the principal's server every agent has an account of its own, from which nothing leads
+// to another's. In it are the agent's leaf connection, which may use six subjects and one
+// that leads nowhere (see anchor), and one connection of the principal's process. JetStream
+// is in another account. So an agent can say nothing to anyone but the principal, and no
+// subject, reply subjects included, that it makes up reaches another's. On the agent's
+// server the connection to the principal is likewise in an account without JetStream.
 //
 // Whose a message is follows from the connection that it was asked on, never from what it
 // says: the reader puts together subject and headers itself. What is no message is

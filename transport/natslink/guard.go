@@ -36,19 +36,22 @@ type guard struct {
 	log          *zap.Logger
 
 	mu       sync.Mutex
-	users    map[string]func() *server.User // of the server that runs, by agent
-	sessions map[string]uint64              // the connection that was let in last, by agent
-	refused  map[string]time.Time           // when a reason was logged last
-	held     map[string]time.Time           // until when no other connection of an agent is let in
-	from     map[string][2]string           // where the last two connections of an agent came from, the newest first
-	opened   time.Time                      // when the hub started
-	changed  chan struct{}                  // closed when another agent is registered, or nobody needs to wait any more
+	users    map[string]newUser   // of the server that runs, by agent
+	sessions map[string]uint64    // the connection that was let in last, by agent
+	refused  map[string]time.Time // when a reason was logged last
+	held     map[string]time.Time // until when no other connection of an agent is let in
+	from     map[string][2]string // where the last two connections of an agent came from, the newest first
+	opened   time.Time            // when the hub started
+	changed  chan struct{}        // closed when another agent is registered, or nobody needs to wait any more
 }
+
+// A newUser makes the user that an agent's connection is let in as.
+type newUser func() (*server.User, error)
 
 func newGuard(authenticate func(tls.ConnectionState) (string, error), log *zap.Logger) *guard {
 	return &guard{
 		authenticate: authenticate, log: log,
-		users: map[string]func() *server.User{}, sessions: map[string]uint64{}, refused: map[string]time.Time{},
+		users: map[string]newUser{}, sessions: map[string]uint64{}, refused: map[string]time.Time{},
 		held: map[string]time.Time{}, from: map[string][2]string{}, changed: make(chan struct{}),
 	}
 }
@@ -88,7 +91,7 @@ func (g *guard) await(agent string) {
 	}
 }
 
-func (g *guard) register(agent string, u func() *server.User) {
+func (g *guard) register(agent string, u newUser) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.users[agent] = u
@@ -131,12 +134,15 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	u := g.users[agent]
-	if err == nil && u == nil {
+	if err == nil && g.users[agent] == nil {
 		err = transport.ErrUnknown
 	}
 	if err == nil && time.Now().Before(g.held[agent]) {
 		err = fmt.Errorf("another agent of that name is connected from %s", g.from[agent][0])
+	}
+	var u *server.User
+	if err == nil {
+		u, err = g.users[agent]()
 	}
 	if err != nil {
 		g.refuse(agent, c, err)
@@ -144,7 +150,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	}
 	g.sessions[agent] = c.GetID()
 	g.from[agent] = [2]string{c.RemoteAddress().String(), g.from[agent][0]}
-	c.RegisterUser(u())
+	c.RegisterUser(u)
 	return true
 }
 

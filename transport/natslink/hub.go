@@ -281,7 +281,7 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		h.node.forgo(log, kept)
 		return nil, err
 	}
-	h.guard.register(agent, func() *server.User { return h.user(agent, account) })
+	h.guard.register(agent, func() (*server.User, error) { return h.user(agent, account) })
 	return l, nil
 }
 
@@ -289,16 +289,19 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 func wireUser(agent string) string { return "wire." + agent }
 
 // user returns what an agent may do: answer this hub, ask it, be answered, and use streams.
-func (h *Hub) user(agent, in string) *server.User {
+func (h *Hub) user(agent, in string) (*server.User, error) {
 	n := names{agent}
-	account, _ := h.node.current().LookupOrRegisterAccount(in)
+	account, err := h.node.accountOf(h.node.current(), in)
+	if err != nil {
+		return nil, err
+	}
 	return &server.User{
 		Username: agent, Account: account,
 		Permissions: &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: []string{n.askDown(), n.hubInbox() + ".>", n.streamsUp()}},
-			Subscribe: &server.SubjectPermission{Allow: []string{n.askUp(), n.agentInbox() + ".>", n.streamsDown()}},
+			Publish:   &server.SubjectPermission{Allow: []string{n.askDown(), n.hubInbox() + ".>", n.streamsUp(), anchor}},
+			Subscribe: &server.SubjectPermission{Allow: []string{n.askUp(), n.agentInbox() + ".>", n.streamsDown(), anchor}},
 		},
-	}
+	}, nil
 }
 
 // Forget cuts an agent off and removes its streams.

@@ -160,7 +160,7 @@ func TestAgentCannotSayAnythingAsAnother(t *testing.T) {
 	require.NoError(t, err)
 	for _, subject := range []string{
 		"fabric.south.up.key", "fabric.south.down.key", "fabric.north.up.key", "fabric.north.down.key", "fabric.south.ask.down",
-		"fabric.south.ask.up", "fabric.south.streams.up", "fabric.south.streams.down", "fabric.north.streams.down", "_INBOX_hub_south.x", "$JS.FC.UP_south.x", "$JS.ACK.UP_south.x.1.1.1.1.1",
+		"fabric.south.ask.up", anchor, "fabric.south.streams.up", "fabric.south.streams.down", "fabric.north.streams.down", "_INBOX_hub_south.x", "$JS.FC.UP_south.x", "$JS.ACK.UP_south.x.1.1.1.1.1",
 	} {
 		for _, reply := range []string{"", "fabric.south.up.evil", "fabric.south.down.key"} {
 			m := &nats.Msg{Subject: subject, Reply: reply, Header: forged.Header, Data: forged.Data}

@@ -117,7 +117,11 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 			return nil, err
 		}
 	}
-	d := &dialed{node: newNode(l.config.options(), "STORE", l.config.Logger, l.troubles)}
+	o, err := l.config.options()
+	if err != nil {
+		return nil, err
+	}
+	d := &dialed{node: newNode(o, "STORE", l.config.Logger, l.troubles)}
 	if err := d.node.start(refuseAll); err != nil {
 		return nil, err
 	}
@@ -135,9 +139,13 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 // refuseAll refuses connections from outside. An agent's server listens to none.
 func refuseAll(server.ClientAuthentication) bool { return false }
 
-func (c LeafConfig) options() *server.Options {
+func (c LeafConfig) options() (*server.Options, error) {
+	accounts, err := anchored(linkAccount)
+	if err != nil {
+		return nil, err
+	}
 	o := c.serverOptions(c.Agent, c.Agent)
-	o.Accounts = []*server.Account{server.NewAccount(linkAccount)}
+	o.Accounts = accounts
 	o.LeafNode = server.LeafNodeOpts{
 		// The server adds a random time of up to as much.
 		ReconnectInterval: c.Heartbeat / 16,
@@ -149,7 +157,7 @@ func (c LeafConfig) options() *server.Options {
 			Compression: server.CompressionOpts{Mode: server.CompressionOff},
 		}},
 	}
-	return o
+	return o, nil
 }
 
 func (l *Leaf) dial(ctx context.Context, d *dialed) error {

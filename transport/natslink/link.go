@@ -62,7 +62,7 @@ func openLink(c linkConfig) (*link, error) {
 	p := c.presence
 	l.hello = hello{Link: rand.Text(), Process: p.Process, Version: p.Version, Oldest: p.Oldest, Newest: p.Newest}
 	l.streams = newStreamer(c, l.hello.Link)
-	l.with = newPeer(l.mailbox, l.streams, 5*c.heartbeat/2, c.rival)
+	l.with = newPeer(l.mailbox, l.streams, c.reachable, 5*c.heartbeat/2, c.rival)
 	l.feed = newFeed(c.log, l.hello, l.with, c.zap)
 	l.puller = &puller{
 		copy: c.copy, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
@@ -282,7 +282,7 @@ func (l *link) watch() {
 		select {
 		case now := <-ticks.C:
 			linked, session := l.reachable(), l.session()
-			l.with.look(linked, now)
+			l.with.look(now)
 			l.streams.look(session, now)
 			if line.look(linked, session, l.puller.waiting(now), now) {
 				signal(l.puller.interrupt)

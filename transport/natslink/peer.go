@@ -8,14 +8,20 @@ import (
 )
 
 // settle is how long a peer that has just been heard is believed in, although the link
-// seems to be gone: subscriptions take a moment to cross it.
+// seems to be gone: the next connection may be about to take the place of the one before.
 const settle = 100 * time.Millisecond
 
 // A peer is what one end knows of the process on the other. It is there from when it is
 // heard until the link is gone, or until it has been silent for too long.
+//
+// What a connection has brought may be taken in long after it is gone, on a busy machine,
+// while it is known at once that it is. So nobody is heard over a link that is not there.
+// Nobody is missed by that: a server is told what a peer listens to before it is given what
+// the peer says, and when a link comes back, both sides say something.
 type peer struct {
 	mailbox *mailbox
 	streams *streamer
+	linked  func() bool // whether the peer listens, and so whether there is a link
 	silence time.Duration
 	rival   func(time.Duration) // called, with the lock held, with for how long others should be kept out
 	heard   chan struct{}       // holds one element after each word from the peer
@@ -30,16 +36,16 @@ type peer struct {
 	last   time.Time // when it was heard last
 }
 
-func newPeer(m *mailbox, s *streamer, silence time.Duration, rival func(time.Duration)) *peer {
-	return &peer{mailbox: m, streams: s, silence: silence, rival: rival, heard: make(chan struct{}, 1)}
+func newPeer(m *mailbox, s *streamer, linked func() bool, silence time.Duration, rival func(time.Duration)) *peer {
+	return &peer{mailbox: m, streams: s, linked: linked, silence: silence, rival: rival, heard: make(chan struct{}, 1)}
 }
 
 // says takes in that the process of h has said something.
 func (p *peer) says(h hello, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if h.Link == p.left {
-		return // sent before it left
+	if h.Link == p.left || !p.linked() {
+		return // sent before it left, or before the link was gone
 	}
 	p.last = at
 	if pause := p.rivals.hears(h.Process, at); pause > 0 {
@@ -77,10 +83,11 @@ func (p *peer) leaves(h hello) {
 	}
 }
 
-// look takes in whether there is a link, and notices silence.
-func (p *peer) look(linked bool, at time.Time) {
+// look notices that there is no link, and silence.
+func (p *peer) look(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	linked := p.linked()
 	if !linked {
 		p.closed = false // what there will be is another end
 	}
@@ -90,12 +97,12 @@ func (p *peer) look(linked bool, at time.Time) {
 	}
 }
 
-// open reports whether the peer's end is open, of a link that is there if linked. What it
-// listens to takes a moment to be withdrawn after its goodbye.
-func (p *peer) open(linked bool) bool {
+// open reports whether there is a link, and the peer's end of it is open. What it listens to
+// takes a moment to be withdrawn after its goodbye.
+func (p *peer) open() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return linked && !p.closed
+	return p.linked() && !p.closed
 }
 
 // gone is called with the lock held.

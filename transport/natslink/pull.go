@@ -42,7 +42,7 @@ type puller struct {
 	base uint64   // what is added to a place in the copy, to grow across lost copies
 	at   uint64   // the last place given
 
-	stale bool // storing has failed, so have may not be what is in the copy
+	stale bool // storing has failed or the copy was lost, so have may not be what is in it
 
 	interrupt chan struct{} // shared: holds one element when the open ask is of no use
 	recheck   chan struct{} // shared: holds one element when the copy was lost
@@ -156,14 +156,13 @@ var errAway = errors.New("peer is away")
 
 // step asks once, and stores what it is answered.
 func (p *puller) step(ctx context.Context) error {
+	lost := false
 	select {
 	case <-p.recheck:
-		if err := p.again(ctx); err != nil {
-			return err
-		}
+		lost, p.stale = true, true // also if this attempt fails, half way
 	default:
 	}
-	if p.stale && p.copy.cond.usable() == nil {
+	if lost || (p.stale && p.copy.cond.usable() == nil) {
 		if err := p.again(ctx); err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func (l *Leaf) opened() (*dialed, error) {
 
 func (l *link) state(ctx context.Context) (State, error) {
 	s := State{
-		Connected: l.with.open(l.reachable()),
+		Connected: l.with.open(),
 		Behind:    l.puller.behind.Load(),
 		Dropped:   l.puller.dropped.Load(),
 	}
