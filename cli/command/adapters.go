@@ -98,14 +98,14 @@ func labelSelector(c *cli.Context) (labels.Selector, error) {
 
 // openMemory keeps objects in memory, where nobody but the program itself can see them:
 // it shows that two programs reach each other, and no more.
-func openMemory(c *cli.Context, s resource.Side, _ *zap.Logger) (cluster, error) {
+func openMemory(c *cli.Context, s resource.Side, log *zap.Logger) (cluster, error) {
 	const where = "--backend memory"
 	if s == resource.Principal && c.String("agents-file") == "" {
 		return cluster{}, noClusterSecrets(where)
 	}
 	return cluster{
 		store:    memstore.New(memstore.Config{Name: rand.Text()}),
-		keep:     keepFile(stateDir(c)),
+		keep:     keepFile(stateDir(c), log),
 		identity: func(context.Context) (string, error) { return rand.Text(), nil },
 		secrets:  noSecrets(where),
 	}, nil

@@ -66,7 +66,7 @@ func openNATS(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster, err 
 		return k, err
 	}
 	k.store, k.run, k.identity = store, store.Run, store.Identity
-	k.keep = keepFile(stateDir(c))
+	k.keep = keepFile(stateDir(c), log)
 	return k, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
 )
@@ -42,25 +43,26 @@ func sealKey(ctx context.Context, keep keeper, name string) (seal.Key, error) {
 	return k, nil
 }
 
-// keepFile is a keeper in a folder, with files that nobody else may read.
-func keepFile(dir string) keeper {
+// keepFile is a keeper in a folder, with files that nobody else may read. A folder that cannot
+// be used is no reason not to start: what is kept is then kept as long as the process lives.
+func keepFile(dir string, log *zap.Logger) keeper {
 	return func(_ context.Context, name string, fresh func() ([]byte, error)) ([]byte, error) {
 		path := filepath.Join(dir, name+".pem")
 		text, err := os.ReadFile(path)
-		if !errors.Is(err, fs.ErrNotExist) {
-			if err != nil {
-				err = fmt.Errorf("command: read key: %w", err)
-			}
-			return text, err
-		}
-		if text, err = fresh(); err == nil {
-			err = os.MkdirAll(dir, 0o700)
-		}
 		if err == nil {
-			err = os.WriteFile(path, text, 0o600)
+			return text, nil
+		}
+		text, failed := fresh()
+		if failed != nil {
+			return nil, fmt.Errorf("command: make key: %w", failed)
+		}
+		if errors.Is(err, fs.ErrNotExist) { // else there is one, which may be read another time
+			if err = os.MkdirAll(dir, 0o700); err == nil {
+				err = os.WriteFile(path, text, 0o600)
+			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("command: make key: %w", err)
+			log.Warn("a key is kept in memory, for its file cannot be used: what is secret travels anew after each start", zap.Error(err))
 		}
 		return text, nil
 	}
