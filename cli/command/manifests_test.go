@@ -38,6 +38,12 @@ func TestManifestsFitThePrograms(t *testing.T) {
 			}
 			given := map[string]string{} // by flag
 			for _, e := range container.Env {
+				if secret := e.ValueFrom.SecretKeyRef; secret != nil { // Argo CD's own
+					require.Equal(t, "argocd-redis/auth", secret.Name+"/"+secret.Key)
+					require.True(t, *secret.Optional)
+					require.Equal(t, "redis-password", flagOf(t, command, e.Name))
+					continue
+				}
 				from := e.ValueFrom.ConfigMapKeyRef
 				require.Equal(t, settings.Name, from.Name)
 				require.True(t, *from.Optional, "what is left out has its default")
