@@ -26,7 +26,7 @@ func newCarrier(t *testing.T) *carrier {
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))
 
-	cmd := exec.CommandContext(t.Context(), path)
+	cmd := exec.Command(path) // it ends with its input
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
