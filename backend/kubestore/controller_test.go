@@ -1,10 +1,12 @@
 package kubestore
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zaptest"
@@ -13,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 )
 
 // admin makes objects in a namespace out of YAML.
@@ -47,6 +51,12 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}]`, user))
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: user}
 	h, err := NewHome(HomeConfig{REST: cfg, Namespace: namespace, Log: zaptest.NewLogger(c.t)})
 	require.NoError(c.t, err)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	defer cancel()
+	require.NoError(c.t, stack.Poll(ctx, 20*time.Millisecond, func(ctx context.Context) error { // rights take effect a moment after they are given
+		_, err := h.Controllers(ctx)
+		return err
+	}))
 	return h
 }
 

@@ -296,7 +296,7 @@ func TestWrittenObject(t *testing.T) {
 func TestRunLeavesNothing(t *testing.T) {
 	c := startCluster(t)
 	before := goleak.IgnoreCurrent()
-	s, err := New(Config{REST: c.RESTConfig(), Log: zaptest.NewLogger(t)})
+	s, err := New(Config{REST: c.RESTConfig(), Home: "default", Log: zaptest.NewLogger(t)})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)

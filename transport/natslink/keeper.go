@@ -255,7 +255,6 @@ func (k *keeper) restart(now time.Time) {
 	}
 	k.down = nil
 	k.anew()
-	n.log.Warn("the NATS server runs again")
 	for _, what := range []string{StoreFailing, StoreLost, StoreReadOnly} {
 		n.troubles.end(origin{what: what})
 	}
@@ -267,4 +266,5 @@ func (k *keeper) restart(now time.Time) {
 		}
 	}
 	n.store.mend()
+	n.log.Warn("the NATS server runs again")
 }
