@@ -92,7 +92,6 @@ func (c *Cluster) InstallArgoCDCRDs(ctx context.Context) error {
 			return fmt.Errorf("stack: wait for the definition of %s on %s: %w", name, c.cfg.Name, err)
 		}
 	}
-	c.mapper.Reset()
 	return nil
 }
 
@@ -108,9 +107,13 @@ func (c *Cluster) served(ctx context.Context, plural string) error {
 	if err := condition(definition, "Established"); err != nil {
 		return err
 	}
-	// The endpoint may lag behind the condition.
-	_, err = c.client.Resource(Applications().GroupVersion().WithResource(plural)).
-		List(ctx, metav1.ListOptions{Limit: 1})
+	// The endpoint may lag behind the condition, and what is told of it behind that.
+	resource := Applications().GroupVersion().WithResource(plural)
+	if _, err := c.client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		return err
+	}
+	c.mapper.Reset()
+	_, err = c.mapper.ResourceFor(resource)
 	return err
 }
 
