@@ -39,11 +39,12 @@ type Config struct {
 
 // Engine is the state of one side of one link. It is not safe for concurrent use.
 type Engine struct {
-	cfg     Config
-	entries map[resource.Key]*entry
-	failed  map[resource.Key]bool // to be tried again, at a Tick
-	spent   map[resource.Key]bool // nothing is left to know of them
-	stale   uint64                // the highest place of a key that was forgotten
+	cfg      Config
+	entries  map[resource.Key]*entry
+	failed   map[resource.Key]bool // to be tried again, at a Tick
+	spent    map[resource.Key]bool // nothing is left to know of them
+	puzzling map[resource.Key]bool // their last row could not be read
+	stale    uint64                // the highest place of a key that was forgotten
 
 	log  table // what our log holds
 	copy table // what the link's copy of the peer's log holds, as far as we know
@@ -65,12 +66,13 @@ type Engine struct {
 // New returns the Engine for one side of a link.
 func New(c Config) *Engine {
 	return &Engine{
-		cfg:     c,
-		entries: map[resource.Key]*entry{},
-		failed:  map[resource.Key]bool{},
-		spent:   map[resource.Key]bool{},
-		breaker: breaker{missing: map[resource.Key]bool{}},
-		order:   newOrder(),
+		cfg:      c,
+		entries:  map[resource.Key]*entry{},
+		failed:   map[resource.Key]bool{},
+		spent:    map[resource.Key]bool{},
+		puzzling: map[resource.Key]bool{},
+		breaker:  breaker{missing: map[resource.Key]bool{}},
+		order:    newOrder(),
 	}
 }
 
@@ -217,6 +219,7 @@ func (e *Engine) tick(now time.Time) []Action {
 	}
 	out = append(out, e.resume(now, true)...)
 	out = append(out, e.miss(now)...)
+	out = append(out, e.solve(now)...)
 	out = append(out, e.trip(now)...)
 	out = append(out, e.introduce()...)
 	out = append(out, e.declare()...)

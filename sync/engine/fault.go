@@ -106,8 +106,30 @@ func (e *Engine) puzzle(en *entry, k resource.Key, u Unreadable) {
 	} else {
 		en.opaque = opaque{u, u.Row == en.opaque.Row}
 	}
+	if e.puzzling[k] = true; en.opaque.Row == "" {
+		delete(e.puzzling, k)
+	}
 	e.copy.set(k, before, en.row())
 	e.stirred = e.stirred || before != en.row()
+}
+
+// solve forgets rows that could not be read, and that are there no more: else a copy of the
+// peer's table that lacks them would not be whole.
+func (e *Engine) solve(now time.Time) (out []Action) {
+	if !e.InStep() {
+		return nil
+	}
+	for _, k := range sorted(e.puzzling) {
+		delete(e.puzzling, k)
+		en := e.entries[k]
+		if en == nil || en.opaque.Row == "" || en.opaque.again {
+			continue
+		}
+		en.opaque = opaque{}
+		e.assume(k, en)
+		out = append(out, e.decide(now, k, en)...)
+	}
+	return out
 }
 
 // retry forgets what is known to be impossible of a key: it will be found out anew.

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -90,6 +93,28 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	if !spoke.eng.InStep() || spoke.store[app(1)].UID == "" {
 		t.Errorf("in step %v, copies %v", spoke.eng.InStep(), spoke.store)
 	}
+}
+
+// A row that could not be read and is there no more is nothing to wait for: the hub has lost
+// its log, and the object, while the agent was not running.
+func TestUnreadableAndGone(t *testing.T) {
+	s := &spoke{Engine: engine.New(engine.Config{Side: resource.Agent, Self: "spoke"}), now: time.Unix(1_700_000_000, 0)}
+	s.step(engine.Changed{Object: resource.Object{
+		Key: app(0), UID: "a1", Version: "1", Origin: resource.Origin{UID: "original", By: "hub"}, Parts: resource.Parts{resource.Spec: `{}`},
+	}})
+	s.hears(app(0), engine.Unreadable{Row: "8bff80e626c9faa766e2523bd10267d1", UID: "original", Text: "spoilt"})
+	s.step(engine.Opened{Epoch: "epoch", Keeps: true})
+	require.Len(t, s.Faults(app(0)), 1)
+	for _, m := range hubOf() {
+		s.hears(m.Key, m.Body)
+	}
+	require.True(t, s.InStep())
+	require.Empty(t, s.step(engine.Tick{}))
+	require.Empty(t, s.Faults(app(0)))
+	require.False(t, s.InStep(), "the copy is taken for the hub's word, until the hub says that it is not")
+
+	s.hears(app(0), engine.Tombstone{})
+	require.Equal(t, []engine.Action{engine.Remove{Key: app(0), Version: "1"}}, s.step(engine.Tick{}))
 }
 
 // A table that never agrees is asked about less and less often.

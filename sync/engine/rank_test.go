@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -44,10 +45,14 @@ func live(spec string) engine.Record {
 
 func secret(name string) resource.Key { return resource.Key{Kind: resource.Secret, Name: name} }
 
-// hubOf returns what a hub says that has nothing but o.
-func hubOf(o resource.Object) (says []engine.Message) {
+// hubOf returns what a hub says that has these objects.
+func hubOf(objects ...resource.Object) (says []engine.Message) {
 	hub := engine.New(engine.Config{Side: resource.Principal, Self: "hub", Peer: "spoke"})
-	for _, ev := range []engine.Event{engine.Changed{Object: o}, engine.Opened{Epoch: "hub's", Keeps: true}, engine.Tick{}} {
+	events := []engine.Event{engine.Opened{Epoch: "hub's", Keeps: true}, engine.Tick{}}
+	for _, o := range objects {
+		events = slices.Insert(events, 0, engine.Event(engine.Changed{Object: o}))
+	}
+	for _, ev := range events {
 		for _, a := range hub.Step(time.Unix(1_700_000_000, 0), ev) {
 			says = append(says, a.(engine.Send).Message)
 		}

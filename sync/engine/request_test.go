@@ -53,6 +53,9 @@ func (w *world) wish(n *node) {
 	if !ok || o.Deleting || o.Excluded || o.Parts[resource.RefreshMark] == mark || o.Parts[resource.RefreshMark] == resource.RefreshHard || w.original(n, o) == "" && n.side == resource.Principal {
 		return
 	}
+	if id, _ := resource.RefreshKept(o.Parts[resource.Refresh]); n.side == resource.Principal && id != "" && resource.RefreshAsked(id) == mark {
+		return // such a request stands already, and what fulfils it fulfils this one
+	}
 	if n.side == resource.Principal {
 		w.wishes[o.Key] = &wish{of: w.original(n, o), hard: mark == resource.RefreshHard, before: maps.Clone(w.fresh)}
 	}
