@@ -64,6 +64,10 @@ func (n *node) step(ev engine.Event) {
 		delete(n.failed, ev.Message.Key)
 	case engine.Retry:
 		delete(n.failed, ev.Key)
+	case engine.Unsent: // it is found out anew that the link will never take a row: the object is to say so
+		if ev.Never {
+			delete(n.failed, ev.Key)
+		}
 	}
 	n.w.hear(n, ev)
 	acts := n.eng.Step(n.w.now, ev)
