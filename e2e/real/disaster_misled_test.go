@@ -63,7 +63,9 @@ func (e *estate) wrongNamespace(t *testing.T) {
 
 	agents := e.secrets(t, argocd)
 	certificates := slices.DeleteFunc(slices.Clone(agents), func(s *unstructured.Unstructured) bool { return s.Object["type"] != "kubernetes.io/tls" })
-	agents = slices.DeleteFunc(agents, func(s *unstructured.Unstructured) bool { return s.Object["type"] == "kubernetes.io/tls" })
+	agents = slices.DeleteFunc(agents, func(s *unstructured.Unstructured) bool { // its own key every principal makes
+		return s.Object["type"] == "kubernetes.io/tls" || s.GetName() == "argocd-agent-principal-seal-key"
+	})
 	e.createSecrets(t, elsewhere, certificates)
 	p := e.newPrincipal(t, "--kubeconfig", e.kubeconfig, "--kubecontext", "hub", "--namespace", elsewhere)
 	hub := e.principal.mark(t)

@@ -154,7 +154,7 @@ func (w *world) ballast(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.hub.Namespace(t.Context(), "ballast"))
 	p := place{w.hub, "ballast", resource.Application}
-	for _, name := range []string{"one", "two"} {
+	for _, name := range []string{"one", "two", "three", "four", "five", "six"} {
 		s := spec("nobody", "https://git.example.com/ballast.git", "ballast")
 		s["source"].(fields)["helm"] = fields{"values": base64.StdEncoding.EncodeToString(random)}
 		p.create(t, application(name, s))
