@@ -58,7 +58,7 @@ func (e *etcd) exchange(ctx context.Context, api *Process, snapshot string) erro
 	if err := e.process.Stop(ctx); err != nil {
 		return err
 	}
-	if err := os.Rename(e.dir, e.dir+time.Now().Format("-150405.000")); err != nil {
+	if err := os.Rename(e.dir, e.dir+time.Now().Format("-150405.000000000")); err != nil {
 		return err
 	}
 	if snapshot == "" {
