@@ -152,6 +152,9 @@ func (n *node) unseal(ev engine.Event) engine.Event {
 
 func (n *node) send(m engine.Message) {
 	n.w.checkSend(n, m)
+	if m.Key == engine.SealKey {
+		n.w.seals++
+	}
 	if engine.Reserved(m.Key) {
 		n.control++
 	} else {

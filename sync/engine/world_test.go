@@ -50,6 +50,7 @@ type world struct {
 	taken    map[string]int            // how often a request to refresh was taken
 	fresh    map[string]int            // how often a spoke object was refreshed, by its UID
 
+	seals       int // messages about keys
 	asks, asked int // Asks, and the keys that they listed
 	err         error
 }
