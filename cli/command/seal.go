@@ -58,7 +58,7 @@ func keepFile(dir string, log *zap.Logger) keeper {
 		}
 		if errors.Is(err, fs.ErrNotExist) { // else there is one, which may be read another time
 			if err = os.MkdirAll(dir, 0o700); err == nil {
-				err = os.WriteFile(path, text, 0o600)
+				err = writeWhole(path, text)
 			}
 		}
 		if err != nil {
@@ -66,6 +66,20 @@ func keepFile(dir string, log *zap.Logger) keeper {
 		}
 		return text, nil
 	}
+}
+
+// writeWhole writes a file that nobody else may read, so that it is there whole or not at all.
+func writeWhole(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".key-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // if it has not become path
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // stateDir returns the folder in which a program keeps what is nobody else's.
