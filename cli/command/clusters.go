@@ -38,10 +38,6 @@ func clusterFlags(f shell.Flags) []cli.Flag {
 
 // clusterView returns what shows the agents' clusters to Argo CD, nil if nothing is to.
 func clusterView(c *cli.Context, log *zap.Logger) (*clusterinfo.Writer, error) {
-	address := c.String("redis-server-address")
-	if address == "" {
-		return nil, nil
-	}
 	stale, err := shell.Positive(c, "stale-after")
 	if err != nil {
 		return nil, err
@@ -52,6 +48,10 @@ func clusterView(c *cli.Context, log *zap.Logger) (*clusterinfo.Writer, error) {
 	secured, err := redisTLS(c)
 	if err != nil {
 		return nil, err
+	}
+	address := c.String("redis-server-address")
+	if address == "" {
+		return nil, nil
 	}
 	redis, err := clusterinfo.NewRedis(clusterinfo.RedisConfig{
 		Address: address, TLS: secured, Compression: c.String("redis-compression-type"),
