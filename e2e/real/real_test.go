@@ -42,6 +42,7 @@ func stories() []story {
 		{"TestScenario26_RepositoriesDeletedWhileThePrincipalIsDown", repositoriesGone},
 		{"RepositoriesOfNoProject", repositoriesOfNone},
 		{"KeysForSignatures", keys},
+		{"AControllerOfTheHubsOwn", hybridHub},
 		{"AnAgentThatLeavesAndComesBackFresh", registry},
 		{"DisasterEtcdRestored", restored},
 		{"DisasterEtcdLost", rebuilt},
