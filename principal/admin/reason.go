@@ -15,6 +15,7 @@ type knowledge struct {
 	held       map[string]bool   // by key: its deletion is
 	letters    map[string]Letter // by key
 	hub, spoke *Side
+	agent      string
 	approve    string // how held deletions are approved
 }
 
@@ -27,7 +28,7 @@ func (c *comparison) knowledge(ctx context.Context) knowledge {
 	seen := describe(a)
 	k := knowledge{
 		mode: a.Mode, held: map[string]bool{}, letters: map[string]Letter{}, hub: &seen.Hub, spoke: c.s.standing(ctx, a),
-		approve: "argocd-agentctl agent approve-deletions " + a.Name,
+		agent: a.Name, approve: "argocd-agentctl agent approve-deletions " + a.Name,
 	}
 	seen.Hub.Error = seen.Error
 	for _, h := range seen.Held {
@@ -60,6 +61,8 @@ func (k knowledge) unsettled(d verify.Difference, moved bool) string {
 	switch {
 	case copier == nil:
 		return "the agent has gone away"
+	case copier.Withheld > 0:
+		return fmt.Sprintf("the agent only observes, and withholds %d changes: argocd-agentctl plan %s", copier.Withheld, k.agent)
 	case moved:
 		return "it changes all the time"
 	case copier.Retrying > 0:
