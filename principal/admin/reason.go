@@ -49,6 +49,9 @@ func (k knowledge) reason(d verify.Difference, moved bool) string {
 	if l, ok := k.letters[d.Key.String()]; ok {
 		return fmt.Sprintf("dead letter %s of the %s: %s: %s", l.ID, l.Side, l.Cause, l.Reason)
 	}
+	if k.spoke != nil && k.spoke.Withheld > 0 && !copiedToHub(k.mode, d.What) {
+		return fmt.Sprintf("the agent only observes, and withholds %d changes: argocd-agentctl plan %s", k.spoke.Withheld, k.agent)
+	}
 	return cmp.Or(d.Reason, k.unsettled(d, moved))
 }
 
@@ -61,8 +64,6 @@ func (k knowledge) unsettled(d verify.Difference, moved bool) string {
 	switch {
 	case copier == nil:
 		return "the agent has gone away"
-	case copier.Withheld > 0:
-		return fmt.Sprintf("the agent only observes, and withholds %d changes: argocd-agentctl plan %s", copier.Withheld, k.agent)
 	case moved:
 		return "it changes all the time"
 	case copier.Retrying > 0:

@@ -215,7 +215,7 @@ func (e *Engine) tick(now time.Time) []Action {
 			continue
 		}
 		delete(e.failed, k)
-		if !en.busy {
+		if !en.busy && !en.denied {
 			en.tried = nil
 		}
 		out = append(out, e.decide(now, k, en)...)
