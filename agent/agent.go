@@ -16,13 +16,15 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
+	"github.com/argocd-fabric/argocd-agent/sync/observe"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what an Agent is made of. All fields but Expiry, Key and Letters are needed.
+// Config is what an Agent is made of. All fields but Expiry, Key, Letters and Adopted are
+// needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of the objects that are kept in step
@@ -33,12 +35,17 @@ type Config struct {
 	Tick      time.Duration  // see session.Config
 	Key       seal.Key       // for what is secret, see session.Config
 	Letters   *ledger.Book   // the dead letters; nil keeps them in memory
-	Log       *zap.Logger
+	// Adopted, if it is set, has the Agent only observe: it writes nothing on its cluster but
+	// what is in this list, which the principal's user changes.
+	Adopted observe.List
+	Log     *zap.Logger
 }
 
 // An Agent keeps one namespace in step with the principal.
 type Agent struct {
 	cfg     Config
+	store   backend.Store  // as the session sees it
+	gate    *observe.Store // the store, if this Agent only observes
 	session atomic.Pointer[session.Session]
 	listed  atomic.Bool // the store has been
 }
@@ -56,7 +63,13 @@ func New(c Config) (*Agent, error) {
 	if c.Letters == nil {
 		c.Letters = ledger.InMemory().Book("principal")
 	}
-	return &Agent{cfg: c}, nil
+	a := &Agent{cfg: c}
+	a.store = view(c.Store, c.Namespace, func() { a.listed.Store(true) })
+	if c.Adopted != nil {
+		a.gate = observe.New(a.store, c.Adopted)
+		a.store = a.gate
+	}
+	return a, nil
 }
 
 // Run works until ctx is done, and returns its cause, or until the store or the link
@@ -69,7 +82,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer link.Close() // nothing is lost by a link that does not close well
 	s, err := session.New(session.Config{
 		Engine:  engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name, Expiry: a.cfg.Expiry},
-		Store:   view(a.cfg.Store, a.cfg.Namespace, func() { a.listed.Store(true) }),
+		Store:   a.store,
 		Link:    link,
 		Tick:    a.cfg.Tick,
 		Log:     a.cfg.Log,

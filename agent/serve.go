@@ -52,6 +52,8 @@ func (a *Agent) inquiries() http.Handler {
 		Strangers: a.cfg.Rules.Mode == resource.Managed,
 		Letters:   inquiry.Desk{Book: a.cfg.Letters, Again: a.retry},
 		Standing:  a.standing,
+		Plan:      a.plan,
+		Adopt:     a.adopt,
 		Changed: func(what string, l ledger.Letter) {
 			a.cfg.Log.Info("the principal's user sees to a dead letter", zap.String("what", what), zap.String("key", l.Key), zap.String("cause", string(l.Cause)))
 		},
@@ -67,6 +69,7 @@ func (a *Agent) standing() inquiry.Standing {
 	st := a.Status()
 	out := inquiry.Standing{
 		InStep: st.Engine.InStep, Rows: st.Engine.Rows, Copied: st.Engine.Copied, Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters,
+		Observing: a.gate != nil, Withheld: st.Engine.Denied,
 	}
 	if st.Err != nil {
 		out.Error = st.Err.Error()

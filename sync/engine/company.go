@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -61,6 +62,10 @@ func (e *Engine) notice(o *resource.Object, en *entry) {
 		return
 	}
 	o.Parts[resource.Pending], o.Parts[resource.Held] = e.pending(*o), ""
+	if o.Parts[resource.Fault] == observed { // that is no fault
+		o.Parts[resource.Fault] = ""
+		o.Parts[resource.Pending] = cmp.Or(o.Parts[resource.Pending], e.observing())
+	}
 	if en.held {
 		o.Parts[resource.RefreshMark] = "" // nobody is there to fulfil it
 		o.Parts[resource.Held] = "the agent no longer has it, and nobody is known to have deleted it: it stays until its removal is approved"

@@ -112,6 +112,9 @@ func (e *Engine) changed(now time.Time, o resource.Object) []Action {
 	e.age = max(e.age, revision(o.Version))
 	en := e.entry(o.Key)
 	en.local = &o
+	if o.Origin.UID != "" && !o.Deleting {
+		en.was = o.Origin.UID
+	}
 	if e.open {
 		e.assume(o.Key, en)
 	}
@@ -212,7 +215,7 @@ func (e *Engine) tick(now time.Time) []Action {
 			continue
 		}
 		delete(e.failed, k)
-		if !en.busy {
+		if !en.busy && !en.denied {
 			en.tried = nil
 		}
 		out = append(out, e.decide(now, k, en)...)
@@ -230,7 +233,11 @@ func (e *Engine) tick(now time.Time) []Action {
 
 func (e *Engine) wrote(now time.Time, ev Wrote) []Action {
 	en := e.entry(ev.Key)
-	en.busy = false
+	en.busy, en.denied = false, ev.Outcome == Withheld
+	if en.anew && en.denied { // that was before the Retry
+		en.tried = nil
+	}
+	en.anew = false
 	e.settled(ev.Key, en)
 	var woken []Action
 	if ev.Outcome == Done {

@@ -83,6 +83,9 @@ func (e *Engine) fault(en *entry) string {
 	if text := e.taken(en); text != "" {
 		return text
 	}
+	if en.denied {
+		return observed
+	}
 	return en.fault
 }
 
@@ -142,7 +145,7 @@ func (e *Engine) retry(now time.Time, k resource.Key) []Action {
 	en.opaque = opaque{}
 	e.copy.set(k, before, en.row())
 	en.unfit, en.fault, en.tries = unfit{}, "", 0
-	if !en.busy {
+	if en.anew = en.busy; !en.busy {
 		en.tried = nil
 	}
 	delete(e.failed, k)

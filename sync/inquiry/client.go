@@ -73,7 +73,7 @@ func (h hasty) Read(b []byte) (int, error) {
 
 // Standing returns how the agent stands.
 func (c *Client) Standing(ctx context.Context) (out Standing, err error) {
-	err = c.one(ctx, http.MethodGet, "/v1/standing", &out)
+	err = c.one(ctx, http.MethodGet, "/v1/standing", nil, &out)
 	out.Error = short(out.Error)
 	return out, err
 }
@@ -151,18 +151,18 @@ func (c *Client) List(ctx context.Context) (out []ledger.Letter, err error) {
 
 // Get implements Letters.
 func (c *Client) Get(ctx context.Context, id string) (l ledger.Letter, err error) {
-	err = c.one(ctx, http.MethodGet, "/v1/letters/"+url.PathEscape(id), &l)
+	err = c.one(ctx, http.MethodGet, "/v1/letters/"+url.PathEscape(id), nil, &l)
 	return tidy(l), err
 }
 
 // Retry implements Letters.
 func (c *Client) Retry(ctx context.Context, id string) error {
-	return c.one(ctx, http.MethodPost, "/v1/letters/"+url.PathEscape(id)+"/retry", &struct{}{})
+	return c.one(ctx, http.MethodPost, "/v1/letters/"+url.PathEscape(id)+"/retry", []byte("{}"), &struct{}{})
 }
 
 // Drop implements Letters.
 func (c *Client) Drop(ctx context.Context, id string) error {
-	return c.one(ctx, http.MethodPost, "/v1/letters/"+url.PathEscape(id)+"/drop", &struct{}{})
+	return c.one(ctx, http.MethodPost, "/v1/letters/"+url.PathEscape(id)+"/drop", []byte("{}"), &struct{}{})
 }
 
 // tidy returns a letter whose texts are as long as ours are.
@@ -180,11 +180,7 @@ func short(text string) string {
 }
 
 // one asks for one value, in at most maxLine bytes.
-func (c *Client) one(ctx context.Context, method, path string, to any) error {
-	var question []byte
-	if method == http.MethodPost {
-		question = []byte("{}")
-	}
+func (c *Client) one(ctx context.Context, method, path string, question []byte, to any) error {
 	got := false
 	err := c.lines(ctx, method, path, question, func(line []byte) error {
 		if got {

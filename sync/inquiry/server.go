@@ -23,6 +23,8 @@ const Service = "inquiry"
 //	GET  /v1/letters/{id}        a letter
 //	POST /v1/letters/{id}/retry  {}, answered by {}
 //	POST /v1/letters/{id}/drop   {}, answered by {}
+//	GET  /v1/plan                Plan without steps, then a Step a line
+//	POST /v1/adopt               adoption, answered by Adopted
 //
 // What fails is answered by a failure.
 
@@ -44,6 +46,8 @@ type Standing struct {
 	Copied      int    `json:"copied"`      // rows of the principal's table that it knows
 	Retrying    int    `json:"retrying"`    // objects whose last write failed, and will be tried again
 	DeadLetters int    `json:"deadLetters"` // what it cannot take in or hand over
+	Observing   bool   `json:"observing"`   // it writes only what is adopted
+	Withheld    int    `json:"withheld"`    // objects that it would write, did it not observe
 	Error       string `json:"error,omitempty"`
 }
 
@@ -57,6 +61,8 @@ type Config struct {
 	Letters   Letters
 	Standing  func() Standing
 	Changed   func(what string, l ledger.Letter) // is told of what was done about a letter
+	Plan      func(context.Context) (Plan, error)
+	Adopt     func(context.Context, Adoption) (Adopted, error)
 }
 
 // readers is how many callers may read all objects at once.
@@ -73,6 +79,8 @@ func Handler(c Config) http.Handler {
 	s := &server{c, make(chan struct{}, readers)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/standing", s.answer(func(*http.Request) (any, error) { return c.Standing(), nil }))
+	mux.HandleFunc("GET /v1/plan", s.plan)
+	mux.HandleFunc("POST /v1/adopt", s.answer(s.adopt))
 	mux.HandleFunc("GET /v1/objects", s.objects)
 	mux.HandleFunc("POST /v1/objects", s.objects)
 	mux.HandleFunc("GET /v1/letters", s.letters)
@@ -100,6 +108,8 @@ func fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrNoLetter):
 		code = http.StatusNotFound
+	case errors.Is(err, ErrNotObserving), errors.Is(err, ErrNoObject), errors.Is(err, ErrNotAdopted):
+		code = http.StatusConflict
 	case errors.Is(err, errBusy):
 		code = http.StatusServiceUnavailable
 	}
