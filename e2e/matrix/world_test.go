@@ -106,8 +106,8 @@ func (w *world) restart(s *side) {
 	w.start(s)
 }
 
-// forget removes all that a program has kept, which must not run.
-func (w *world) forget(s *side) { require.NoError(w.t, os.RemoveAll(s.ends.dir)) }
+// forgets removes all that a program has kept, which must not run.
+func (w *world) forgets(s *side) { require.NoError(w.t, os.RemoveAll(s.ends.dir)) }
 
 // cut cuts the line, and returns once both sides may have noticed.
 func (w *world) cut() { w.line.Set(netfault.Cut) }
