@@ -15,6 +15,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/observe"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -23,8 +24,8 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what an Agent is made of. All fields but Expiry, Key, Letters and Adopted are
-// needed.
+// Config is what an Agent is made of. All fields but Expiry, Key, Letters, Cluster and
+// Adopted are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of the objects that are kept in step
@@ -35,6 +36,9 @@ type Config struct {
 	Tick      time.Duration  // see session.Config
 	Key       seal.Key       // for what is secret, see session.Config
 	Letters   *ledger.Book   // the dead letters; nil keeps them in memory
+	// Cluster returns what the cluster says of itself, which the hub's users are shown; nil is
+	// that of an agent without one.
+	Cluster func(context.Context) (inquiry.Cluster, error)
 	// Adopted, if it is set, has the Agent only observe: it writes nothing on its cluster but
 	// what is in this list, which the principal's user changes.
 	Adopted observe.List
@@ -46,6 +50,7 @@ type Agent struct {
 	cfg     Config
 	store   backend.Store  // as the session sees it
 	gate    *observe.Store // the store, if this Agent only observes
+	cluster *board
 	session atomic.Pointer[session.Session]
 	listed  atomic.Bool // the store has been
 }
@@ -63,7 +68,7 @@ func New(c Config) (*Agent, error) {
 	if c.Letters == nil {
 		c.Letters = ledger.InMemory().Book("principal")
 	}
-	a := &Agent{cfg: c}
+	a := &Agent{cfg: c, cluster: newBoard()}
 	a.store = view(c.Store, c.Namespace, func() { a.listed.Store(true) })
 	if c.Adopted != nil {
 		a.gate = observe.New(a.store, c.Adopted)
@@ -98,6 +103,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer beside.Wait()
 	defer stop()
 	beside.Go(func() { a.watch(ctx) })
+	if a.cfg.Cluster != nil {
+		beside.Go(func() { a.cluster.follow(ctx, a.cfg.Cluster, a.cfg.Log) })
+	}
 	beside.Go(func() { a.serve(ctx, link.Streams()) })
 	return s.Run(ctx)
 }

@@ -143,7 +143,7 @@ func runPrincipal(c *cli.Context) error {
 	}}
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
-			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"))
+			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)
 		})
 	}
 	return h.program.run(c.Context, run, parts...)
