@@ -34,7 +34,7 @@ func clusterFlags(f shell.Flags) []cli.Flag {
 		f.Bool("redis-tls-enabled", "", "reach Redis by TLS"),
 		f.String("redis-ca-path", "", "", "a `file` with the CA of its certificate; empty is the system's"),
 		f.String("resource-proxy-address", "", "argocd-agent-resource-proxy:9090", "the `host:port` in agents' cluster Secrets, by which Argo CD knows their clusters"),
-		f.Duration("stale-after", "", 5*time.Minute, "for which `duration` an agent may be away before its cluster is shown as failed"),
+		f.Duration("stale-after", "", 5*time.Minute, "for which `duration` an agent may be away before its cluster is shown as failed, and each of its Applications says so (condition AgentPending)"),
 	}
 }
 

@@ -123,6 +123,7 @@ func runPrincipal(c *cli.Context) error {
 		Unscoped:   c.Bool("sync-unscoped-repositories"),
 		Ledger:     letters,
 		Tick:       h.program.tick,
+		Stale:      c.Duration("stale-after"),
 		Log:        log,
 	})
 	if err != nil {
