@@ -42,6 +42,8 @@ func stories() []story {
 		{"TestScenario26_RepositoriesDeletedWhileThePrincipalIsDown", repositoriesGone},
 		{"RepositoriesOfNoProject", repositoriesOfNone},
 		{"KeysForSignatures", keys},
+		{"AnAgentThatObservesJoinsALiveSpoke", joins},
+		{"ACopyDeletedOnItsSpoke", remade},
 		{"AnAgentThatLeavesAndComesBackFresh", registry},
 		{"DisasterEtcdRestored", restored},
 		{"DisasterEtcdLost", rebuilt},
