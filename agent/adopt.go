@@ -16,7 +16,7 @@ import (
 // How long an adoption waits for its effect, and how often it looks.
 const (
 	effect = 10 * time.Second
-	glance = 100 * time.Millisecond
+	glance = 200 * time.Millisecond
 )
 
 // adopt has objects written from now on although this agent observes, or no more.

@@ -106,6 +106,7 @@ func TestObserves(t *testing.T) {
 		require.True(t, st.Observing)
 		require.Equal(t, 2, st.Withheld)
 		require.Zero(t, st.DeadLetters)
+		require.NoError(t, j.Status().Err)
 		o, _ := j.hub.Get(app("", "web"))
 		require.Contains(t, o.Parts[resource.Pending], "only observes")
 		require.Empty(t, o.Parts[resource.Status])
