@@ -1,6 +1,7 @@
 // Package agent is the spoke: one session with the principal, which keeps the agent's
-// namespace in step with it whenever it is in reach, and with what was last heard of it
-// whenever it is not.
+// namespace, and under destination mapping others, in step with it whenever it is in reach,
+// and with what was last heard of it whenever it is not. Where its objects are is said by
+// Placement, which is pure.
 package agent
 
 import (
@@ -23,18 +24,22 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what an Agent is made of. All fields but Expiry, Key, Letters and Adopted are
-// needed.
+// Config is what an Agent is made of. All fields but Destination, Allowed,
+// Expiry, Key, Letters and Adopted are needed.
 type Config struct {
 	Name      string // as the principal has registered it
-	Namespace string // of the objects that are kept in step
-	Dialer    transport.Dialer
-	Store     backend.Store
-	Rules     resource.Rules // its Mode as the principal has registered it
-	Expiry    time.Duration  // of requests to run something, see engine.Config
-	Tick      time.Duration  // see session.Config
-	Key       seal.Key       // for what is secret, see session.Config
-	Letters   *ledger.Book   // the dead letters; nil keeps them in memory
+	Namespace string // of Argo CD, and of the objects that are kept in step
+	// Destination has the Applications of the principal's other namespaces be in those of the
+	// same name, as far as they match one of Allowed: see Placement.
+	Destination bool
+	Allowed     []string
+	Dialer      transport.Dialer
+	Store       backend.Store
+	Rules       resource.Rules // its Mode as the principal has registered it
+	Expiry      time.Duration  // of requests to run something, see engine.Config
+	Tick        time.Duration  // see session.Config
+	Key         seal.Key       // for what is secret, see session.Config
+	Letters     *ledger.Book   // the dead letters; nil keeps them in memory
 	// Adopted, if it is set, has the Agent only observe: it writes nothing on its cluster but
 	// what is in this list, which the principal's user changes.
 	Adopted observe.List
@@ -57,6 +62,8 @@ func New(c Config) (*Agent, error) {
 		return nil, errors.New("agent: a name and a namespace are needed")
 	case c.Dialer == nil, c.Store == nil, c.Log == nil:
 		return nil, errors.New("agent: dialer, store and log are needed")
+	case c.Destination && c.Rules.Mode != resource.Managed:
+		return nil, errors.New("agent: destination mapping is for managed agents")
 	case c.Tick <= 0, c.Expiry < 0:
 		return nil, fmt.Errorf("agent: tick of %v, expiry of %v", c.Tick, c.Expiry)
 	}
@@ -64,12 +71,16 @@ func New(c Config) (*Agent, error) {
 		c.Letters = ledger.InMemory().Book("principal")
 	}
 	a := &Agent{cfg: c}
-	a.store = view(c.Store, c.Namespace, func() { a.listed.Store(true) })
+	a.store = a.place().view(c.Store, func() { a.listed.Store(true) })
 	if c.Adopted != nil {
 		a.gate = observe.New(a.store, c.Adopted)
 		a.store = a.gate
 	}
 	return a, nil
+}
+
+func (a *Agent) place() Placement {
+	return Placement{Namespace: a.cfg.Namespace, Destination: a.cfg.Destination, Allowed: a.cfg.Allowed}
 }
 
 // Run works until ctx is done, and returns its cause, or until the store or the link

@@ -39,7 +39,8 @@ type HomeConfig struct {
 
 // A Home is the namespace of a program, and what the program keeps there beside the
 // objects of a Store: on a hub its identity and its agents, and certificates on both
-// sides. Errors wrap fs.ErrNotExist and fs.ErrExist where an object lacks or is there.
+// sides. Errors wrap fs.ErrNotExist and fs.ErrExist where an object lacks or is there, and
+// fs.ErrPermission where the API server says that the program may not.
 type Home struct {
 	cfg      HomeConfig
 	client   dynamic.Interface
@@ -166,6 +167,8 @@ func known(err error) error {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %w", fs.ErrExist, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w: %w", fs.ErrPermission, err)
 	}
 	return err
 }

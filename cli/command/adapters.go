@@ -14,6 +14,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/cli/agentsfile"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/principal/hybrid"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -53,7 +54,9 @@ type cluster struct {
 	secrets  secrets
 	keep     keeper
 	registry backend.Registry                      // of a hub
-	identity func(context.Context) (string, error) // of a hub; the first thing that reaches out
+	identity func(context.Context) (string, error) // of a hub; made if there is none
+	// controllers are Argo CD's own of a hub, where there is a cluster to have any; else nil.
+	controllers func(context.Context) ([]hybrid.Controller, error)
 }
 
 // secrets gives the content of a Secret in the program's namespace.

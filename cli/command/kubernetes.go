@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -9,6 +10,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
 	"github.com/argocd-fabric/argocd-agent/cli/kube"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/principal/hybrid"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
@@ -23,7 +25,8 @@ func kubernetesFlags(f shell.Flags) []cli.Flag {
 }
 
 // openKubernetes keeps objects in the cluster that flags name. A principal's are those of
-// all namespaces, an agent's those of its own.
+// all namespaces, an agent's those of its own, unless it is allowed others: these are given by
+// patterns, so that it sees all, and its placement leaves out what it is not to touch.
 func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster, err error) {
 	for _, flag := range []string{"kube-qps", "kube-burst"} {
 		if v := c.Int(flag); v < 1 {
@@ -49,7 +52,11 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 		if err != nil {
 			return k, err
 		}
-		known.Namespace, known.Kinds = namespace, rules.Kinds()
+		known.Kinds = rules.Kinds()
+		if by := mappingOf(c); len(by.namespaces) == 0 {
+			known.Namespace = namespace
+		}
+		known.MakeNamespaces = c.Bool(createFlag)
 	}
 	store, err := kubestore.New(known)
 	if err != nil {
@@ -62,7 +69,18 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	}
 	k.keep = home.Keep
 	if s == resource.Principal {
-		k.registry, k.identity = home.Registry(), home.Identity
+		k.registry, k.identity, k.controllers = home.Registry(), home.Identity, controllersOf(home)
 	}
 	return k, nil
+}
+
+// controllersOf finds the controllers of a hub's Argo CD.
+func controllersOf(h *kubestore.Home) func(context.Context) ([]hybrid.Controller, error) {
+	return func(ctx context.Context) (out []hybrid.Controller, err error) {
+		found, err := h.Controllers(ctx)
+		for _, c := range found {
+			out = append(out, hybrid.Controller(c))
+		}
+		return out, err
+	}
 }

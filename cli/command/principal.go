@@ -32,7 +32,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		adminFlags(f), clusterFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
+		principalMapping(f), adminFlags(f), clusterFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -94,6 +94,10 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	watched := &warden{controllers: h.cluster.controllers, destination: c.Bool("destination-based-mapping"), log: log}
+	if err := watched.admit(c.Context, h.cluster.registry); err != nil {
+		return err // nothing has been written yet
+	}
 	identity, err := h.cluster.identity(c.Context)
 	if err != nil {
 		return err
@@ -107,19 +111,22 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	defer letters.Close() // what it was given is on disk
+	by := mappingOf(c)
 	run, err := principal.New(principal.Config{
-		Identity:   identity,
-		Hub:        hub,
-		Store:      store,
-		Registry:   h.cluster.registry,
-		Mismatch:   h.mismatch,
-		Key:        key,
-		Namespace:  c.String("namespace"),
-		SpokeRoles: c.Bool("allow-spoke-roles"),
-		Unscoped:   c.Bool("sync-unscoped-repositories"),
-		Ledger:     letters,
-		Tick:       h.program.tick,
-		Log:        log,
+		Identity:    identity,
+		Hub:         hub,
+		Store:       store,
+		Registry:    h.cluster.registry,
+		Mismatch:    h.mismatch,
+		Key:         key,
+		Namespace:   c.String("namespace"),
+		Destination: by.destination,
+		Allowed:     by.namespaces,
+		SpokeRoles:  c.Bool("allow-spoke-roles"),
+		Unscoped:    c.Bool("sync-unscoped-repositories"),
+		Ledger:      letters,
+		Tick:        h.program.tick,
+		Log:         log,
 	})
 	if err != nil {
 		return err
@@ -128,8 +135,15 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub))}
-	parts := []func(context.Context) error{h.cluster.run, h.desk.Run, served.Run}
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, watched.conflict.Load))}
+	parts := []func(context.Context) error{h.cluster.run, h.desk.Run, served.Run, func(ctx context.Context) error {
+		return watched.run(ctx, func() (names []string) {
+			for _, a := range run.Agents() {
+				names = append(names, a.Name)
+			}
+			return names
+		})
+	}}
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
 			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"))

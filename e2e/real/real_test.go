@@ -44,6 +44,7 @@ func stories() []story {
 		{"KeysForSignatures", keys},
 		{"AnAgentThatObservesJoinsALiveSpoke", joins},
 		{"ACopyDeletedOnItsSpoke", remade},
+		{"AControllerOfTheHubsOwn", hybridHub},
 		{"AnAgentThatLeavesAndComesBackFresh", registry},
 		{"DisasterEtcdRestored", restored},
 		{"DisasterEtcdLost", rebuilt},

@@ -100,7 +100,7 @@ func (e *Engine) copied(now time.Time, o resource.Object, en *entry) *resource.O
 		}
 	case t.Phase == Going:
 		return going(o, t)
-	case o.Origin.UID != t.UID && en.dead.has(o.Origin.UID) && e.cfg.Rules.Recreates(o.Key.Kind, t.Parts[resource.Meta]):
+	case o.Origin.UID != t.UID && o.Origin.By == e.author(t) && en.dead.has(o.Origin.UID) && e.cfg.Rules.Recreates(o.Key.Kind, t.Parts[resource.Meta]):
 		return lose(o)
 	}
 	return e.mirrored(now, o, en)

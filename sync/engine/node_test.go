@@ -83,6 +83,7 @@ func (n *node) step(ev engine.Event) {
 	if *steps {
 		fmt.Printf("%v %T%+v -> %+v\n", n.side, ev, ev, acts)
 	}
+	n.w.visit(n, ev, acts)
 	for _, a := range acts {
 		if s, ok := a.(engine.Send); ok {
 			n.send(s.Message)

@@ -50,6 +50,7 @@ type world struct {
 	taken    map[string]int            // how often a request to refresh was taken
 	fresh    map[string]int            // how often a spoke object was refreshed, by its UID
 
+	visits      *visits
 	seals       int // messages about keys
 	asks, asked int // Asks, and the keys that they listed
 	err         error
@@ -123,8 +124,11 @@ func (w *world) owner(n *node, k resource.Key) bool {
 func (w *world) ownerNode() *node { return w.node[w.rules.Mode] }
 
 func (w *world) original(n *node, o resource.Object) string {
-	if w.owner(n, o.Key) {
+	switch {
+	case w.owner(n, o.Key):
 		return o.UID
+	case o.Origin.By == neighbour:
+		return "" // that is another agent's affair
 	}
 	return o.Origin.UID
 }
@@ -143,7 +147,7 @@ func (w *world) checkWrite(n *node, cur, o resource.Object, doubt string) {
 			}
 		}
 	} else {
-		if cur.UID != "" && cur.Origin.UID == "" && (!w.rules.Adopt || n == hub || o.Origin.UID == "") {
+		if cur.UID != "" && cur.Origin.UID == "" && (!w.rules.Adopts(n.side, cur) || o.Origin.UID == "") {
 			w.fail("%v: wrote to %v, which is not ours", n.side, cur)
 		}
 		if strings.HasPrefix(o.Key.Name, "private") {
