@@ -84,40 +84,20 @@ func (a *Agent) meant(ctx context.Context, want inquiry.Adoption) ([]resource.Ke
 		}
 		return keys, err
 	}
-	return each(want.Keys, func(k resource.Key) (resource.Key, error) {
-		names := []resource.Key{k}
-		if k.Namespace == a.cfg.Name { // so the hub calls what has no namespace on the link
-			names = append(names, resource.Key{Kind: k.Kind, Name: k.Name})
-		}
-		known, err := a.session.Load().Known(ctx, names)
-		why := inquiry.ErrNoObject
-		if want.Undo {
-			known, why = intersection(names, keysOf(adopted)), inquiry.ErrNotAdopted
-		}
-		if err == nil && len(known) == 0 {
-			err = fmt.Errorf("agent: %s: %w", k, why)
-		}
+	possible, why := keysOf(adopted), inquiry.ErrNotAdopted
+	if !want.Undo {
+		known, err := a.session.Load().Known(ctx, want.Keys)
 		if err != nil {
-			return k, err
-		}
-		return known[0], nil
-	})
-}
-
-// each returns what f makes of each key.
-func each(keys []resource.Key, f func(resource.Key) (resource.Key, error)) (out []resource.Key, err error) {
-	for _, k := range keys {
-		if k, err = f(k); err != nil {
 			return nil, err
 		}
-		out = append(out, k)
+		possible, why = known, inquiry.ErrNoObject
 	}
-	return out, nil
-}
-
-// intersection returns those of a that are also in b.
-func intersection(a, b []resource.Key) []resource.Key {
-	return slices.DeleteFunc(a, func(k resource.Key) bool { return !slices.Contains(b, k) })
+	for _, k := range want.Keys {
+		if !slices.Contains(possible, k) {
+			return nil, fmt.Errorf("agent: %s: %w", k, why)
+		}
+	}
+	return want.Keys, nil
 }
 
 // keysOf returns the keys of these names.
