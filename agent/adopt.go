@@ -50,15 +50,11 @@ func (a *Agent) adopt(ctx context.Context, want inquiry.Adoption) (inquiry.Adopt
 
 // begin adopts keys.
 func (a *Agent) begin(ctx context.Context, keys []resource.Key) error {
-	if err := a.gate.Adopt(keys...); err != nil {
-		return err
-	}
+	failed := []error{a.gate.Adopt(keys...)} // it holds for this process, at least
 	for _, k := range keys {
-		if err := a.session.Load().Again(ctx, k); err != nil {
-			return err
-		}
+		failed = append(failed, a.session.Load().Again(ctx, k))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // release does the opposite.
