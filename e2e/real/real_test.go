@@ -42,6 +42,8 @@ func stories() []story {
 		{"TestScenario26_RepositoriesDeletedWhileThePrincipalIsDown", repositoriesGone},
 		{"RepositoriesOfNoProject", repositoriesOfNone},
 		{"KeysForSignatures", keys},
+		{"AnAgentThatObservesJoinsALiveSpoke", joins},
+		{"ACopyDeletedOnItsSpoke", remade},
 		{"AControllerOfTheHubsOwn", hybridHub},
 		{"AnAgentThatLeavesAndComesBackFresh", registry},
 		{"DisasterEtcdRestored", restored},
