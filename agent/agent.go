@@ -1,6 +1,7 @@
 // Package agent is the spoke: one session with the principal, which keeps the agent's
-// namespace in step with it whenever it is in reach, and with what was last heard of it
-// whenever it is not.
+// namespace, and under destination mapping others, in step with it whenever it is in reach,
+// and with what was last heard of it whenever it is not. Where its objects are is said by
+// Placement, which is pure.
 package agent
 
 import (
@@ -22,18 +23,23 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what an Agent is made of. All fields but Expiry, Key and Letters are needed.
+// Config is what an Agent is made of. All fields but Destination, Allowed,
+// Expiry, Key and Letters are needed.
 type Config struct {
 	Name      string // as the principal has registered it
-	Namespace string // of the objects that are kept in step
-	Dialer    transport.Dialer
-	Store     backend.Store
-	Rules     resource.Rules // its Mode as the principal has registered it
-	Expiry    time.Duration  // of requests to run something, see engine.Config
-	Tick      time.Duration  // see session.Config
-	Key       seal.Key       // for what is secret, see session.Config
-	Letters   *ledger.Book   // the dead letters; nil keeps them in memory
-	Log       *zap.Logger
+	Namespace string // of Argo CD, and of the objects that are kept in step
+	// Destination has the Applications of the principal's other namespaces be in those of the
+	// same name, as far as they match one of Allowed: see Placement.
+	Destination bool
+	Allowed     []string
+	Dialer      transport.Dialer
+	Store       backend.Store
+	Rules       resource.Rules // its Mode as the principal has registered it
+	Expiry      time.Duration  // of requests to run something, see engine.Config
+	Tick        time.Duration  // see session.Config
+	Key         seal.Key       // for what is secret, see session.Config
+	Letters     *ledger.Book   // the dead letters; nil keeps them in memory
+	Log         *zap.Logger
 }
 
 // An Agent keeps one namespace in step with the principal.
@@ -50,6 +56,8 @@ func New(c Config) (*Agent, error) {
 		return nil, errors.New("agent: a name and a namespace are needed")
 	case c.Dialer == nil, c.Store == nil, c.Log == nil:
 		return nil, errors.New("agent: dialer, store and log are needed")
+	case c.Destination && c.Rules.Mode != resource.Managed:
+		return nil, errors.New("agent: destination mapping is for managed agents")
 	case c.Tick <= 0, c.Expiry < 0:
 		return nil, fmt.Errorf("agent: tick of %v, expiry of %v", c.Tick, c.Expiry)
 	}
@@ -57,6 +65,10 @@ func New(c Config) (*Agent, error) {
 		c.Letters = ledger.InMemory().Book("principal")
 	}
 	return &Agent{cfg: c}, nil
+}
+
+func (a *Agent) place() Placement {
+	return Placement{Namespace: a.cfg.Namespace, Destination: a.cfg.Destination, Allowed: a.cfg.Allowed}
 }
 
 // Run works until ctx is done, and returns its cause, or until the store or the link
@@ -69,7 +81,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer link.Close() // nothing is lost by a link that does not close well
 	s, err := session.New(session.Config{
 		Engine:  engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name, Expiry: a.cfg.Expiry},
-		Store:   view(a.cfg.Store, a.cfg.Namespace, func() { a.listed.Store(true) }),
+		Store:   a.place().view(a.cfg.Store, func() { a.listed.Store(true) }),
 		Link:    link,
 		Tick:    a.cfg.Tick,
 		Log:     a.cfg.Log,

@@ -146,16 +146,6 @@ func TestUserIsToldOnce(t *testing.T) {
 	require.Equal(t, []string{"deletions are held"}, told(held), "it is another time")
 }
 
-func TestPrincipalNamesOneNamespaceOnly(t *testing.T) {
-	cluster := memstore.New(memstore.Config{})
-	v := view(cluster, "argocd", func() {})
-	for _, ns := range []string{"argocd", "kube-system"} {
-		_, err := v.Write(t.Context(), resource.Object{Key: app(ns, "web")})
-		require.ErrorIs(t, err, backend.ErrRefused)
-	}
-	require.Empty(t, cluster.All())
-}
-
 // A sealed store never shows what is in it.
 type sealed struct{ backend.Store }
 

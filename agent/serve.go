@@ -44,7 +44,7 @@ func (a *Agent) serve(ctx context.Context, streams transport.Streams) {
 
 // inquiries answers what the principal's users ask of this side.
 func (a *Agent) inquiries() http.Handler {
-	store := view(a.cfg.Store, a.cfg.Namespace, func() {})
+	store := a.place().view(a.cfg.Store, func() {})
 	return inquiry.Handler(inquiry.Config{
 		Objects: func(ctx context.Context) ([]resource.Object, error) {
 			return verify.Read(ctx, store, backend.Scope{})

@@ -8,27 +8,27 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// view returns one namespace of a store as a session sees it: on the link its objects
-// have none. listed is called when a watch has shown all objects that there are.
-func view(cluster backend.Store, namespace string, listed func()) backend.Store {
-	return fence{listed, backend.NewView(backend.ViewConfig{
+// view returns of a store what is kept in step, as a session sees it. listed is called when a
+// watch has shown all objects that there are.
+func (p Placement) view(cluster backend.Store, listed func()) backend.Store {
+	return fence{p, listed, backend.NewView(backend.ViewConfig{
 		Store: cluster,
-		Scope: backend.In(namespace),
-		Out: func(o resource.Object) (resource.Object, bool) {
-			here := o.Key.Namespace == namespace
-			o.Key.Namespace = ""
+		Scope: backend.In(p.Namespaces()...),
+		Out: func(o resource.Object) (is resource.Object, here bool) {
+			o.Key, here = p.Out(o.Key)
 			return o, here
 		},
 		In: func(o resource.Object) resource.Object { return o },
 		Key: func(k resource.Key) resource.Key {
-			k.Namespace = namespace
+			k, _ = p.In(k) // the fence lets no other through
 			return k
 		},
 	})}
 }
 
-// A fence keeps the principal from writing objects of other namespaces.
+// A fence keeps the principal from writing objects where they may not be.
 type fence struct {
+	place  Placement
 	listed func()
 	backend.Store
 }
@@ -45,8 +45,8 @@ func (f fence) Watch(ctx context.Context, scope backend.Scope, show func(backend
 
 // Write implements backend.Store.
 func (f fence) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
-	if want.Key.Namespace != "" {
-		return resource.Object{}, fmt.Errorf("agent: %s is in a namespace that is not kept in step: %w", want.Key, backend.ErrRefused)
+	if _, why := f.place.In(want.Key); why != "" {
+		return resource.Object{}, fmt.Errorf("agent: write %s: %s: %w", want.Key, why, backend.ErrRefused)
 	}
 	return f.Store.Write(ctx, want)
 }

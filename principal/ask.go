@@ -89,8 +89,11 @@ func (p *Principal) Objects(ctx context.Context, agent string) ([]resource.Objec
 	if err != nil {
 		return nil, fmt.Errorf("principal: objects of %q: %w", agent, err)
 	}
-	place := p.placement(a)
-	return verify.Read(ctx, place.view(p.cfg.Store, func() {}), backend.Scope{})
+	place, store := p.placement(a), p.cfg.Store
+	if place.Destination {
+		store = aimed{store, p.allot, agent}
+	}
+	return verify.Read(ctx, place.view(store, func() {}), backend.Scope{})
 }
 
 // Open opens a stream for a service of an agent's process, see transport.Streams.

@@ -1,47 +1,65 @@
 package principal
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/argocd-fabric/argocd-agent/sync/project"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// A Placement says which objects of the hub are an agent's, what the agent is told of
-// them, and what becomes of those that the agent tells of. It is namespace mapping: an
-// agent's Applications are those in the hub's namespace of the agent's name, and have the
-// same names on both sides. Projects, repositories and keys are in Argo CD's own namespaces
-// on both sides; which of the hub's concern a managed agent is said by what is in them, see
-// routes, and an autonomous one has those projects whose names begin with its own.
+// A Placement says which objects of the hub may be an agent's, under which keys both sides
+// speak of them, what the agent is told of them, and what becomes of those that the agent
+// tells of.
+//
+// Under namespace mapping an agent's Applications are those in the hub's namespace of the
+// agent's name, and on the link they have no namespace. Under destination mapping, which is
+// for managed agents, they may be in any namespace, and have the same one on both sides; only
+// those in Argo CD's own have none on the link, as it may be called otherwise on the spoke.
+// Which of them are the agent's is said by what is in them, see allotment.
+//
+// Projects, repositories and keys are in Argo CD's own namespaces on both sides; which of the
+// hub's concern a managed agent is said by what is in them, see routes, and an autonomous one
+// has those projects whose names begin with its own.
 type Placement struct {
-	Agent     string
-	Mode      resource.Mode
-	Namespace string // of Argo CD on the hub
+	Agent       string
+	Mode        resource.Mode
+	Namespace   string // of Argo CD on the hub
+	Destination bool   // destination mapping
 	// Roles says that the projects of an autonomous agent say who is in their roles.
 	Roles bool
 	// Unscoped says that repositories of no project go to all managed agents.
 	Unscoped bool
 }
 
-// Namespaces returns those of the hub in which the agent has objects.
-func (p Placement) Namespaces() []string { return []string{p.Agent, p.Namespace} }
-
-// where says in which namespace of the hub the objects of a kind are that an agent may have.
-func (p Placement) where(k resource.Kind) (namespace string, ok bool) {
-	switch {
-	case !slices.Contains(resource.Rules{Mode: p.Mode}.Kinds(), k):
-		return "", false
-	case k == resource.Application:
-		return p.Agent, true
+// Namespaces returns those of the hub in which the agent has objects, none for all.
+func (p Placement) Namespaces() []string {
+	if p.Destination {
+		return nil
 	}
-	return p.Namespace, true
+	return []string{p.Agent, p.Namespace}
+}
+
+// home returns the namespace of the hub whose objects of a kind have none on the link.
+func (p Placement) home(k resource.Kind) string {
+	if k == resource.Application && !p.Destination {
+		return p.Agent
+	}
+	return p.Namespace
+}
+
+// travels reports whether objects of a kind do, and elsewhere whether they may be in any
+// namespace.
+func (p Placement) travels(k resource.Kind) (ok, elsewhere bool) {
+	return slices.Contains(resource.Rules{Mode: p.Mode}.Kinds(), k), k == resource.Application && p.Destination
 }
 
 // Out returns the key on the link of the hub's object k; false if that object cannot be one
 // of the agent's.
 func (p Placement) Out(k resource.Key) (resource.Key, bool) {
-	namespace, ok := p.where(k.Kind)
-	if !ok || k.Namespace != namespace || k.Name == "" {
+	ok, elsewhere := p.travels(k.Kind)
+	home := k.Namespace == p.home(k.Kind)
+	if !ok || !home && !elsewhere || k.Namespace == "" || k.Name == "" {
 		return resource.Key{}, false
 	}
 	if k.Kind == resource.Project && p.Mode == resource.Autonomous {
@@ -49,20 +67,23 @@ func (p Placement) Out(k resource.Key) (resource.Key, bool) {
 			return resource.Key{}, false
 		}
 	}
-	k.Namespace = ""
+	if home {
+		k.Namespace = ""
+	}
 	return k, true
 }
 
-// In is the inverse of Out. On a link under namespace mapping no key has a namespace:
-// whoever sends one that has is after something that is not its own. Neither may the name of
+// In is the inverse of Out. Whoever sends a key with a namespace that keys do not have is
+// after something that is not its own. Neither may the name of
 // an autonomous agent's project begin with the agent's own: on the hub it could not be told
 // from another.
 func (p Placement) In(k resource.Key) (resource.Key, bool) {
-	namespace, ok := p.where(k.Kind)
-	if !ok || k.Namespace != "" || k.Name == "" {
+	home := p.home(k.Kind)
+	ok, elsewhere := p.travels(k.Kind)
+	if !ok || k.Namespace != "" && !elsewhere || k.Namespace == home || k.Name == "" {
 		return resource.Key{}, false
 	}
-	k.Namespace = namespace
+	k.Namespace = cmp.Or(k.Namespace, home)
 	if k.Kind == resource.Project && p.Mode == resource.Autonomous {
 		if _, claimed := project.Unclaim(k.Name, p.Agent); claimed {
 			return resource.Key{}, false
@@ -73,7 +94,9 @@ func (p Placement) In(k resource.Key) (resource.Key, bool) {
 }
 
 // agent returns what is to be known of the agent to place projects.
-func (p Placement) agent() project.Agent { return project.Agent{Name: p.Agent, Namespace: p.Agent} }
+func (p Placement) agent() project.Agent {
+	return project.Agent{Name: p.Agent, Namespace: p.Agent, Destination: p.Destination}
+}
 
 // Down returns what an agent is told of parts of k that the hub holds: a managed agent is to
 // deploy into its own cluster, whatever the hub calls that, and its projects permit that.
@@ -111,6 +134,19 @@ func (p Placement) Up(k resource.Key, parts resource.Parts) resource.Parts {
 		})
 	}
 	return parts
+}
+
+// aim returns the cluster that an Application's destination names, "" if it names none or the
+// one that Argo CD itself is in.
+func aim(spec string) string {
+	v, _ := resource.Decode(spec)
+	m, _ := v.(map[string]any)
+	to, _ := m["destination"].(map[string]any)
+	name, _ := to["name"].(string)
+	if name == "in-cluster" {
+		return ""
+	}
+	return name
 }
 
 // localServer is the address under which every Argo CD knows the cluster that it runs

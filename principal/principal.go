@@ -27,18 +27,24 @@ type Config struct {
 	Registry backend.Registry  // the agents
 	Mismatch resource.Mismatch // for the hub's copies of what autonomous agents made anew
 	// Namespace is that of Argo CD on the hub: its projects, repositories and keys are there.
-	Namespace  string
-	Key        seal.Key       // for what is secret, see session.Config; zero is one of this Principal alone
-	SpokeRoles bool           // see Placement.Roles
-	Unscoped   bool           // see Placement.Unscoped
-	Ledger     *ledger.Ledger // of dead letters, by agent; nil is one in memory
-	Tick       time.Duration  // see session.Config
-	Log        *zap.Logger
+	Namespace string
+	// Destination has the Applications of managed agents be those that name the agent in their
+	// destination, in Namespace and in those that match one of Allowed, see
+	// project.MatchNamespace. Else they are those in the namespace of the agent's name.
+	Destination bool
+	Allowed     []string
+	Key         seal.Key       // for what is secret, see session.Config; zero is one of this Principal alone
+	SpokeRoles  bool           // see Placement.Roles
+	Unscoped    bool           // see Placement.Unscoped
+	Ledger      *ledger.Ledger // of dead letters, by agent; nil is one in memory
+	Tick        time.Duration  // see session.Config
+	Log         *zap.Logger
 }
 
 // A Principal keeps the hub's store in step with all agents.
 type Principal struct {
-	cfg Config
+	cfg   Config
+	allot *allotment // nil under namespace mapping
 
 	mu     sync.Mutex
 	listed bool // the registry has been
@@ -67,7 +73,11 @@ func New(c Config) (*Principal, error) {
 	if c.Ledger == nil {
 		c.Ledger = ledger.InMemory()
 	}
-	return &Principal{cfg: c, seats: map[string]*seat{}}, nil
+	p := &Principal{cfg: c, seats: map[string]*seat{}}
+	if c.Destination {
+		p.allot = newAllotment(c.Store, c.Namespace, c.Allowed, c.Log)
+	}
+	return p, nil
 }
 
 // Placement says which objects of the hub are those of an agent.
@@ -76,7 +86,10 @@ func (p *Principal) Placement(a AgentStatus) Placement {
 }
 
 func (p *Principal) placement(a backend.Agent) Placement {
-	return Placement{Agent: a.Name, Mode: a.Mode, Namespace: p.cfg.Namespace, Roles: p.cfg.SpokeRoles, Unscoped: p.cfg.Unscoped}
+	return Placement{
+		Agent: a.Name, Mode: a.Mode, Namespace: p.cfg.Namespace, Destination: p.cfg.Destination && a.Mode == resource.Managed,
+		Roles: p.cfg.SpokeRoles, Unscoped: p.cfg.Unscoped,
+	}
 }
 
 // Run serves agents until ctx is done, and returns its cause, or until the hub or the
@@ -105,6 +118,9 @@ func (p *Principal) Run(ctx context.Context) error {
 		return fmt.Errorf("principal: watch the registry: %w", err)
 	})
 	g.Go(func() error { return p.watch(ctx) })
+	if p.allot != nil {
+		g.Go(func() error { return p.allot.run(ctx) })
+	}
 	g.Go(func() error {
 		defer stop()
 		return p.follow(ctx, sets)

@@ -93,6 +93,9 @@ func (p *Principal) follow(ctx context.Context, sets <-chan []backend.Agent) err
 		select {
 		case set := <-sets:
 			left := p.first(ctx, set)
+			if p.allot != nil {
+				p.allot.enrol(set)
+			}
 			for _, agent := range p.wanted(set, left) {
 				p.advance(ctx, agent, start)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
@@ -44,25 +45,47 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 	defer link.Close() // nothing is lost by a link that does not close well
 	place := p.placement(a)
 	run := &live{link: link}
-	store := place.view(p.cfg.Store, func() { p.note(s, Serving, nil, run) })
-	run.session, err = session.New(session.Config{
+	cfg := session.Config{
 		Engine: engine.Config{
 			Side:  resource.Principal,
 			Rules: resource.Rules{Mode: a.Mode, Mismatch: p.cfg.Mismatch},
 			Self:  p.cfg.Identity,
 			Peer:  a.Name,
 		},
-		Store:   store,
 		Link:    link,
 		Tick:    p.cfg.Tick,
 		Log:     log,
 		Key:     p.cfg.Key,
 		Letters: p.cfg.Ledger.Book(a.Name),
-	})
-	if err != nil {
+	}
+	store := p.cfg.Store
+	if place.Destination {
+		if store, cfg.Observe, err = p.allotted(ctx, place, link); err != nil {
+			return err
+		}
+	}
+	cfg.Store = place.view(store, func() { p.note(s, Serving, nil, run) })
+	if run.session, err = session.New(cfg); err != nil {
 		return fmt.Errorf("principal: session with %s: %w", a.Name, err)
 	}
 	return run.session.Run(ctx)
+}
+
+// allotted returns what a session with an agent is shown of the hub under destination mapping,
+// and what is to be told of the session. What the log towards the agent holds is known first.
+func (p *Principal) allotted(ctx context.Context, place Placement, link transport.Link) (backend.Store, func(engine.Event, *engine.Engine), error) {
+	log, err := link.Log(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("principal: read the log towards %s: %w", place.Agent, err)
+	}
+	opened, err := wire.Opened(log)
+	if err != nil { // rows that nobody can read
+		p.cfg.Log.Warn("own log is not readable as a whole", zap.String("agent", place.Agent), zap.Error(err))
+	}
+	if err := p.allot.open(ctx, place, opened); err != nil {
+		return nil, nil, err
+	}
+	return p.allot.of(place.Agent), p.allot.observer(place), nil
 }
 
 // forget removes all that is kept for an agent that has left. It reports whether it has,

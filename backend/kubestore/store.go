@@ -58,6 +58,9 @@ type Config struct {
 	Home string
 	// Kinds are those that the store knows: it needs no right on any other. None is all.
 	Kinds []resource.Kind
+	// MakeNamespaces has Write make the namespace of an object that is to be created, where it
+	// is not there.
+	MakeNamespaces bool
 	// QPS and Burst limit the requests to the API server, where they are not 0; a QPS below
 	// 0 is no limit.
 	QPS   float32
@@ -193,8 +196,11 @@ func (s *Store) write(ctx context.Context, want resource.Object) (resource.Objec
 		return resource.Object{}, err
 	}
 	stored, err := s.request(ctx, cur, want)
-	if apierrors.IsAlreadyExists(err) {
+	switch {
+	case apierrors.IsAlreadyExists(err):
 		stored, err = s.uncover(ctx, want, err)
+	case cur.Version == "" && noNamespace(err, want.Key.Namespace):
+		stored, err = s.settle(ctx, want, err)
 	}
 	if err != nil {
 		return resource.Object{}, s.explain(ctx, want.Key, cur, err)

@@ -32,7 +32,7 @@ func agentCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
+		agentMapping(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
 	)...)
 	return &cli.Command{
 		Name:   "agent",
@@ -41,7 +41,7 @@ func agentCommand() *cli.Command {
 		Before: before,
 		Action: runAgent,
 		Description: "Connects to the principal, whenever it is in reach, and keeps the Applications of one\n" +
-			"namespace in step with the control plane's.\n\n" +
+			"namespace, or of several, in step with the control plane's.\n\n" +
 			"   argocd-agent agent --agent-mode managed --server-address hub.example.com",
 	}
 }
@@ -56,6 +56,10 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	rules, err := agentRules(c)
+	if err != nil {
+		return err
+	}
+	by, err := agentMappingOf(c, rules)
 	if err != nil {
 		return err
 	}
@@ -92,16 +96,18 @@ func runAgent(c *cli.Context) error {
 	defer letters.Close() // what it was given is on disk
 	book := letters.Book("principal")
 	run, err := agent.New(agent.Config{
-		Name:      name,
-		Namespace: c.String("namespace"),
-		Dialer:    dialer,
-		Store:     cluster.store,
-		Rules:     rules,
-		Expiry:    expiry,
-		Tick:      p.tick,
-		Key:       key,
-		Letters:   book,
-		Log:       log,
+		Name:        name,
+		Namespace:   c.String("namespace"),
+		Destination: by.destination,
+		Allowed:     by.namespaces,
+		Dialer:      dialer,
+		Store:       cluster.store,
+		Rules:       rules,
+		Expiry:      expiry,
+		Tick:        p.tick,
+		Key:         key,
+		Letters:     book,
+		Log:         log,
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,8 @@ func kubernetesFlags(f shell.Flags) []cli.Flag {
 }
 
 // openKubernetes keeps objects in the cluster that flags name. A principal's are those of
-// all namespaces, an agent's those of its own.
+// all namespaces, an agent's those of its own, unless it is allowed others: these are given by
+// patterns, so that it sees all, and its placement leaves out what it is not to touch.
 func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster, err error) {
 	for _, flag := range []string{"kube-qps", "kube-burst"} {
 		if v := c.Int(flag); v < 1 {
@@ -49,7 +50,11 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 		if err != nil {
 			return k, err
 		}
-		known.Namespace, known.Kinds = namespace, rules.Kinds()
+		known.Kinds = rules.Kinds()
+		if by := mappingOf(c); len(by.namespaces) == 0 {
+			known.Namespace = namespace
+		}
+		known.MakeNamespaces = c.Bool(createFlag)
 	}
 	store, err := kubestore.New(known)
 	if err != nil {

@@ -32,7 +32,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		adminFlags(f), clusterFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
+		principalMapping(f), adminFlags(f), clusterFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -107,19 +107,22 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	defer letters.Close() // what it was given is on disk
+	by := mappingOf(c)
 	run, err := principal.New(principal.Config{
-		Identity:   identity,
-		Hub:        hub,
-		Store:      store,
-		Registry:   h.cluster.registry,
-		Mismatch:   h.mismatch,
-		Key:        key,
-		Namespace:  c.String("namespace"),
-		SpokeRoles: c.Bool("allow-spoke-roles"),
-		Unscoped:   c.Bool("sync-unscoped-repositories"),
-		Ledger:     letters,
-		Tick:       h.program.tick,
-		Log:        log,
+		Identity:    identity,
+		Hub:         hub,
+		Store:       store,
+		Registry:    h.cluster.registry,
+		Mismatch:    h.mismatch,
+		Key:         key,
+		Namespace:   c.String("namespace"),
+		Destination: by.destination,
+		Allowed:     by.namespaces,
+		SpokeRoles:  c.Bool("allow-spoke-roles"),
+		Unscoped:    c.Bool("sync-unscoped-repositories"),
+		Ledger:      letters,
+		Tick:        h.program.tick,
+		Log:         log,
 	})
 	if err != nil {
 		return err

@@ -112,6 +112,7 @@ func (e *Engine) changed(now time.Time, o resource.Object) []Action {
 	e.age = max(e.age, revision(o.Version))
 	en := e.entry(o.Key)
 	en.local = &o
+	en.died = en.died && o.UID != en.uid // it may have been brought back with its identity
 	if e.open {
 		e.assume(o.Key, en)
 	}
@@ -199,6 +200,15 @@ func (e *Engine) opened(now time.Time, ev Opened) []Action {
 	}
 	out = append(out, e.introduce()...)
 	return append(out, e.answer()...)
+}
+
+// Told returns the peer's row of a key; false if it has none, or none has been heard yet.
+func (e *Engine) Told(k resource.Key) (Record, bool) {
+	en := e.entries[k]
+	if en == nil || en.told == nil || en.at == 0 {
+		return Record{}, false
+	}
+	return *en.told, true
 }
 
 func (e *Engine) tick(now time.Time) []Action {

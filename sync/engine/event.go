@@ -72,6 +72,7 @@ type (
 type Held struct {
 	Digest resource.Digest
 	UID    string // of the Record
+	Phase  Phase  // of the Record
 	After  Line   // of the Record
 }
 

@@ -47,6 +47,9 @@ func (s *Session) loop(ctx context.Context) error {
 			s.begin(ctx, a)
 		}
 		s.letters.look(ctx, eng, i)
+		if s.cfg.Observe != nil {
+			s.cfg.Observe(i.event, eng)
+		}
 		if i.then != nil {
 			i.then()
 		}

@@ -51,6 +51,9 @@ type Config struct {
 	// Letters keeps what cannot be taken in or handed over, for as long as that is so. nil
 	// keeps it in memory.
 	Letters *ledger.Book
+	// Observe, if set, is called by the loop with each event after the Engine has taken it in.
+	// It must neither wait nor change or keep the Engine.
+	Observe func(engine.Event, *engine.Engine)
 }
 
 // A Session is one side of one link at work.

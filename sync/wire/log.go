@@ -38,7 +38,8 @@ func (o *opened) hold(k resource.Key, row transport.Message) error {
 	if row.Event.Context != nil {
 		ext = extensions(row.Event)
 	}
-	o.Holds[k] = engine.Held{Digest: resource.Digest(row.Digest), UID: ext["uid"], After: engine.Line(ext["after"])}
+	phase, _ := engine.PhaseNamed(ext["phase"]) // of our own word, which is written anew if it is not what it should be
+	o.Holds[k] = engine.Held{Digest: resource.Digest(row.Digest), UID: ext["uid"], Phase: phase, After: engine.Line(ext["after"])}
 	if k != engine.ManifestKey && k != engine.FuseKey {
 		return nil
 	}

@@ -1,0 +1,519 @@
+package principal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/project"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// An allotment shares the Applications of a hub under destination mapping out to its managed
+// agents: each is shown to the agent that its destination names, and one that is aimed at
+// another is shown to leave the first before it is shown to the second, see custody.
+//
+// It watches the hub's store once for all agents, and of each change tells only those whom it
+// concerns. It writes nothing but why an Application waits, and that only while no session
+// sees to it.
+type allotment struct {
+	store   backend.Store
+	home    string   // the namespace of Argo CD
+	allowed []string // patterns of others where Applications may be
+	log     *zap.Logger
+	listed  chan struct{} // closed once the store is, for good
+
+	mu       sync.Mutex
+	whole    chan struct{} // closed while a watch runs that has listed everything
+	revision uint64
+	objects  map[resource.Key]resource.Object
+	custody  custody
+	others   []string                            // autonomous agents
+	shown    map[resource.Key]map[string]verdict // of Applications, by agent
+	waits    map[resource.Key]string             // why an Application waits
+	feeds    map[string]*backend.Feed            // by agent
+	due      map[resource.Key]bool               // whether what it waits for is to be written
+	wake     chan struct{}
+}
+
+func newAllotment(store backend.Store, home string, allowed []string, log *zap.Logger) *allotment {
+	a := &allotment{
+		store: store, home: home, allowed: allowed, log: log, listed: make(chan struct{}),
+		whole: make(chan struct{}), custody: newCustody(), feeds: map[string]*backend.Feed{},
+		due: map[resource.Key]bool{}, wake: make(chan struct{}, 1),
+	}
+	a.clear()
+	return a
+}
+
+func (a *allotment) clear() {
+	a.objects, a.shown, a.waits = map[resource.Key]resource.Object{}, map[resource.Key]map[string]verdict{}, map[resource.Key]string{}
+}
+
+// enrol says which agents are registered.
+func (a *allotment) enrol(set []backend.Agent) {
+	var managed, others []string
+	for _, agent := range set {
+		if agent.Mode == resource.Managed {
+			managed = append(managed, agent.Name)
+		} else {
+			others = append(others, agent.Name)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for agent, n := range a.custody.enrol(managed) {
+		delete(a.feeds, agent)
+		if n > 0 {
+			a.log.Warn("an agent is not registered any more, and whatever it still has is not waited for",
+				zap.String("agent", agent), zap.Int("applications", n))
+		}
+	}
+	for _, agent := range managed {
+		if a.feeds[agent] == nil {
+			a.feeds[agent] = &backend.Feed{}
+		}
+	}
+	a.others = others
+	a.review()
+}
+
+// run watches the store until ctx is done, and returns its cause.
+func (a *allotment) run(ctx context.Context) error {
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	telling.Go(func() { a.tell(ctx) })
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		began := time.Now()
+		l := lister{a, map[resource.Key]bool{}}
+		err := a.store.Watch(ctx, backend.Scope{}, l.event)
+		a.interrupted(err)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		a.log.Warn("the hub's store cannot be watched, which is tried again", zap.Error(err))
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// interrupted says that the store is not watched any more: so nobody is.
+func (a *allotment) interrupted(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		err = errors.New("the watch has ended")
+	}
+	for _, f := range a.feeds {
+		f.End(err)
+	}
+	select {
+	case <-a.whole:
+		a.whole = make(chan struct{})
+	default:
+	}
+	if errors.Is(err, backend.ErrRewound) {
+		a.revision = 0
+	}
+}
+
+// A lister takes in one watch of the store.
+type lister struct {
+	*allotment
+	there map[resource.Key]bool // what was listed; nil once all is
+}
+
+func (l *lister) event(e backend.Event) error {
+	a := l.allotment
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case e.Put != nil:
+		if l.there != nil {
+			l.there[e.Put.Key] = true
+		}
+		a.put(*e.Put)
+	case e.Gone != nil:
+		a.gone(*e.Gone)
+	default:
+		for k, o := range a.objects {
+			if !l.there[k] {
+				a.gone(backend.Gone{Key: k, UID: o.UID})
+			}
+		}
+		l.there = nil
+		a.revision = max(a.revision, e.Synced.Revision)
+		a.begun()
+	}
+	return nil
+}
+
+// begun says that everything is listed.
+func (a *allotment) begun() {
+	select {
+	case <-a.listed:
+	default:
+		close(a.listed)
+	}
+	close(a.whole)
+}
+
+func (a *allotment) put(o resource.Object) {
+	if old, ok := a.objects[o.Key]; ok && old.UID != o.UID {
+		a.gone(backend.Gone{Key: o.Key, UID: old.UID})
+	}
+	a.objects[o.Key] = o
+	if v, err := strconv.ParseUint(o.Version, 10, 64); err == nil {
+		a.revision = max(a.revision, v)
+	}
+	if o.Key.Kind == resource.Application {
+		a.settle(o, true)
+	} else if o.Key.Namespace == a.home {
+		for _, f := range a.feeds {
+			f.Put(o)
+		}
+	}
+}
+
+func (a *allotment) gone(g backend.Gone) {
+	o, ok := a.objects[g.Key]
+	if !ok {
+		return
+	}
+	delete(a.objects, g.Key)
+	if g.Key.Kind != resource.Application {
+		for _, f := range a.feeds {
+			f.Gone(g)
+		}
+		return
+	}
+	for agent := range a.shown[g.Key] {
+		a.feed(agent).Gone(g)
+	}
+	delete(a.shown, g.Key)
+	delete(a.waits, g.Key)
+	if g.Seen {
+		a.custody.forget(o.UID)
+	}
+}
+
+// feed returns the one of an agent; one that is registered no more has none that anybody
+// reads.
+func (a *allotment) feed(agent string) *backend.Feed {
+	if f := a.feeds[agent]; f != nil {
+		return f
+	}
+	return &backend.Feed{}
+}
+
+// review settles all Applications anew.
+func (a *allotment) review() {
+	for _, k := range slices.SortedFunc(maps.Keys(a.objects), resource.Key.Compare) {
+		if k.Kind == resource.Application {
+			a.settle(a.objects[k], false)
+		}
+	}
+}
+
+// settle decides what each agent is shown of an Application, and shows it. One that has not
+// changed is shown to those only for whom something has.
+func (a *allotment) settle(o resource.Object, changed bool) {
+	m := a.matter(o)
+	now, waits := a.custody.settle(m)
+	before := a.shown[o.Key]
+	a.shown[o.Key], a.waits[o.Key] = now, waits
+	for agent := range before {
+		if now[agent] == hidden {
+			a.feed(agent).Gone(backend.Gone{Key: o.Key, UID: o.UID, Seen: true})
+		}
+	}
+	for agent, v := range now {
+		if is, ok := shownAs(o, v); ok && (changed || before[agent] != v) {
+			a.feed(agent).Put(is)
+		}
+	}
+	if said, ours := a.saying(o); ours && said != o.Parts[resource.Pending] {
+		a.due[o.Key] = true
+		signal(a.wake)
+	}
+}
+
+// matter says what custody is to know of an Application.
+func (a *allotment) matter(o resource.Object) matter {
+	m := matter{
+		uid: o.UID, deleting: o.Deleting, ran: o.Parts[resource.Status] != "",
+		still: backend.Exclude(o).Excluded || o.Origin.UID != "" || a.forbids(o.Key.Namespace) != "",
+	}
+	if !m.still {
+		m.to = aim(o.Parts[resource.Spec])
+	}
+	return m
+}
+
+// forbids says why Applications in a namespace are no managed agent's, "" if they may be.
+func (a *allotment) forbids(namespace string) string {
+	switch {
+	case slices.Contains(a.others, namespace):
+		return fmt.Sprintf("namespace %s is that of an autonomous agent", namespace)
+	case namespace != a.home && !project.MatchNamespace(a.allowed, namespace):
+		return fmt.Sprintf("namespace %s is not among the principal's --allowed-namespaces", namespace)
+	}
+	return ""
+}
+
+// saying returns what an Application is to say that it waits for, and whether that is not
+// for a session to see to.
+func (a *allotment) saying(o resource.Object) (text string, ours bool) {
+	if o.Excluded || backend.Exclude(o).Excluded || o.Origin.UID != "" {
+		return "", false
+	}
+	for _, v := range a.shown[o.Key] {
+		if v == there || v == dying {
+			return "", false
+		}
+	}
+	text = a.waits[o.Key]
+	if why := a.forbids(o.Key.Namespace); why != "" && a.custody.keepers[aim(o.Parts[resource.Spec])] != nil {
+		text = why
+	}
+	return text, true
+}
+
+// tell writes what Applications wait for, until ctx is done.
+func (a *allotment) tell(ctx context.Context) {
+	again := time.NewTicker(interval)
+	defer again.Stop()
+	for {
+		for _, o := range a.unsaid() {
+			if _, err := a.store.Write(ctx, o); err != nil && !errors.Is(err, backend.ErrConflict) && ctx.Err() == nil {
+				a.log.Debug("an application does not say what it waits for", zap.Stringer("key", o.Key), zap.Error(err))
+			}
+		}
+		select {
+		case <-a.wake:
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// unsaid returns the Applications that do not say yet what they wait for, as they are to be.
+// One that cannot be written is due again when it changes, and with every tick.
+func (a *allotment) unsaid() (out []resource.Object) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k := range a.due {
+		o, ok := a.objects[k]
+		text, ours := a.saying(o)
+		if !ok || !ours || o.Parts[resource.Pending] == text {
+			delete(a.due, k)
+			continue
+		}
+		o.Parts[resource.Pending] = text
+		out = append(out, o)
+	}
+	return out
+}
+
+// open says that a session with an agent begins, and what the log towards it holds. It waits
+// until the store is listed.
+func (a *allotment) open(ctx context.Context, p Placement, log engine.Opened) error {
+	select {
+	case <-a.listed:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rows := map[string]engine.Phase{}
+	for k, row := range log.Holds {
+		if o, ok := a.named(p, k); ok && o.UID == row.UID {
+			rows[o.UID] = row.Phase
+		}
+	}
+	a.custody.open(p.Agent, log.Manifest != nil, rows)
+	a.review()
+	return nil
+}
+
+// named returns the Application that a key on the link to an agent names.
+func (a *allotment) named(p Placement, k resource.Key) (resource.Object, bool) {
+	k, ok := p.In(k)
+	if !ok || k.Kind != resource.Application {
+		return resource.Object{}, false
+	}
+	o, ok := a.objects[k]
+	return o, ok
+}
+
+// observer returns what is to be told of each event of an agent's session.
+func (a *allotment) observer(p Placement) func(engine.Event, *engine.Engine) {
+	answers := false
+	return func(ev engine.Event, eng *engine.Engine) {
+		switch ev := ev.(type) {
+		case engine.Received:
+			a.received(p, ev.Message, eng)
+		case engine.Opened:
+			a.learn(func() bool { a.custody.replayed(p.Agent); return true })
+		case engine.Presence:
+			answers = ev.Peer
+		case engine.Tick:
+			if answers && eng.InStep() {
+				a.learn(func() bool { return a.custody.meet(p.Agent, true) })
+			}
+		}
+	}
+}
+
+// learn takes in what may change what agents are shown.
+func (a *allotment) learn(f func() (news bool)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if f() {
+		a.review()
+	}
+}
+
+// received takes in what an agent has said.
+func (a *allotment) received(p Placement, m engine.Message, eng *engine.Engine) {
+	if m.Key == engine.ManifestKey {
+		a.learn(func() bool { return a.custody.meet(p.Agent, false) })
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if o, ok := a.named(p, m.Key); ok {
+		row, says := eng.Told(m.Key)
+		a.custody.said(p.Agent, o.UID, row, says)
+		a.settle(o, false)
+	}
+}
+
+// of returns the hub's store as it is for one agent.
+func (a *allotment) of(agent string) backend.Store { return allotted{a, agent} }
+
+// An allotted is what an allotment shows to one agent.
+type allotted struct {
+	*allotment
+	agent string
+}
+
+// Watch implements backend.Store. It waits until the store is listed.
+func (s allotted) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
+	for {
+		s.mu.Lock()
+		whole := s.whole
+		select {
+		case <-whole:
+			run := s.begin(scope)
+			s.mu.Unlock()
+			return run(ctx, f)
+		default:
+			s.mu.Unlock()
+		}
+		select {
+		case <-whole:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// begin begins a watch.
+func (s allotted) begin(scope backend.Scope) func(context.Context, func(backend.Event) error) error {
+	var objects []resource.Object
+	for k, o := range s.objects {
+		switch {
+		case k.Kind == resource.Application:
+			if is, ok := shownAs(o, s.shown[k][s.agent]); ok {
+				objects = append(objects, is)
+			}
+		case k.Namespace == s.home:
+			objects = append(objects, o)
+		}
+	}
+	slices.SortFunc(objects, func(a, b resource.Object) int { return a.Key.Compare(b.Key) })
+	return s.feed(s.agent).Watch(scope, objects, backend.Synced{Revision: s.revision})
+}
+
+// Write implements backend.Store. What is not shown to the agent its session cannot write, and
+// only of an Application that is being deleted can it take the finalizers off: not of one that
+// was shown to leave, also if that has ended meanwhile.
+func (s allotted) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
+	s.mu.Lock()
+	cur, v, feed := s.objects[want.Key], s.shown[want.Key][s.agent], s.feed(s.agent)
+	s.mu.Unlock()
+	if v == hidden || v == parked {
+		return resource.Object{}, fmt.Errorf("principal: write %s: it is not with agent %s: %w", want.Key, s.agent, backend.ErrConflict)
+	}
+	if v != dying {
+		want.Parts[resource.Meta] = cur.Parts[resource.Meta]
+	}
+	if v == leaving {
+		want.Parts[resource.Pending] = cur.Parts[resource.Pending]
+	}
+	stored, err := s.store.Write(ctx, want)
+	if err == nil {
+		err = feed.Shown(ctx, want.Key)
+	}
+	stored, _ = shownAs(stored, v)
+	return stored, err
+}
+
+// Remove implements backend.Store. The principal never removes what is a managed agent's.
+func (s allotted) Remove(_ context.Context, k resource.Key, _ string) error {
+	return fmt.Errorf("principal: remove %s: it is the hub's own: %w", k, backend.ErrRefused)
+}
+
+// An aimed shows of the hub's store the Applications that are aimed at an agent, whoever has
+// them: what should be, for those who compare it with what is.
+type aimed struct {
+	backend.Store
+	allotment *allotment
+	agent     string
+}
+
+// Watch implements backend.Store.
+func (s aimed) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
+	return s.Store.Watch(ctx, scope, func(e backend.Event) error {
+		if e.Put != nil && e.Put.Key.Kind == resource.Application && !s.allotment.aims(*e.Put, s.agent) {
+			return nil
+		}
+		return f(e)
+	})
+}
+
+// aims reports whether an Application is aimed at an agent; if it is not synchronised, whether
+// the agent may have it.
+func (a *allotment) aims(o resource.Object, agent string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m := a.matter(o); !m.still {
+		return m.to == agent
+	}
+	return a.shown[o.Key][agent] != hidden
+}
+
+// signal wakes whoever waits for a channel.
+func signal(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
