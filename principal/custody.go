@@ -113,8 +113,6 @@ func (c *custody) judge(m matter, h hold, agent string, only bool) verdict {
 	switch {
 	case m.still:
 		return parked
-	case h == ended && m.deleting:
-		return dying
 	case h == given && goes && (k.gone[m.uid] || !k.heard):
 		return there // until it is known that it has heard so
 	case m.deleting && only:
