@@ -224,6 +224,16 @@ func (c *custody) open(agent string, intact bool, rows map[string]engine.Phase) 
 	}
 }
 
+// complete reports whether all logs have been read.
+func (c *custody) complete() bool {
+	for _, k := range c.keepers {
+		if !k.read {
+			return false
+		}
+	}
+	return true
+}
+
 // replayed says that all has been heard which the kept copy of an agent's rows holds.
 func (c *custody) replayed(agent string) {
 	if k := c.keepers[agent]; k != nil {
