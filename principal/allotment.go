@@ -36,27 +36,24 @@ type allotment struct {
 	whole    chan struct{} // closed while a watch runs that has listed everything
 	revision uint64
 	objects  map[resource.Key]resource.Object
+	matters  map[resource.Key]matter // of Applications
 	custody  custody
 	others   []string                            // autonomous agents
 	shown    map[resource.Key]map[string]verdict // of Applications, by agent
-	waits    map[resource.Key]string             // why an Application waits
+	waits    map[resource.Key]string             // why an Application waits, if it does
 	feeds    map[string]*backend.Feed            // by agent
-	due      map[resource.Key]bool               // whether what it waits for is to be written
-	wake     chan struct{}
+	due      map[resource.Key]bool               // what it waits for is to be written; true if that was so at the last look
+	began    time.Time
 }
 
 func newAllotment(store backend.Store, home string, allowed []string, log *zap.Logger) *allotment {
-	a := &allotment{
+	return &allotment{
 		store: store, home: home, allowed: allowed, log: log, listed: make(chan struct{}),
 		whole: make(chan struct{}), custody: newCustody(), feeds: map[string]*backend.Feed{},
-		due: map[resource.Key]bool{}, wake: make(chan struct{}, 1),
+		objects: map[resource.Key]resource.Object{}, matters: map[resource.Key]matter{},
+		shown: map[resource.Key]map[string]verdict{}, waits: map[resource.Key]string{},
+		due: map[resource.Key]bool{}, began: time.Now(),
 	}
-	a.clear()
-	return a
-}
-
-func (a *allotment) clear() {
-	a.objects, a.shown, a.waits = map[resource.Key]resource.Object{}, map[resource.Key]map[string]verdict{}, map[resource.Key]string{}
 }
 
 // enrol says which agents are registered.
@@ -84,7 +81,10 @@ func (a *allotment) enrol(set []backend.Agent) {
 		}
 	}
 	a.others = others
-	a.review()
+	for k := range a.matters {
+		a.matters[k] = a.matter(a.objects[k])
+	}
+	a.review(all)
 }
 
 // run watches the store until ctx is done, and returns its cause.
@@ -182,6 +182,7 @@ func (a *allotment) put(o resource.Object) {
 		a.revision = max(a.revision, v)
 	}
 	if o.Key.Kind == resource.Application {
+		a.matters[o.Key] = a.matter(o)
 		a.settle(o, true)
 	} else if o.Key.Namespace == a.home {
 		for _, f := range a.feeds {
@@ -207,6 +208,7 @@ func (a *allotment) gone(g backend.Gone) {
 	}
 	delete(a.shown, g.Key)
 	delete(a.waits, g.Key)
+	delete(a.matters, g.Key)
 	if g.Seen {
 		a.custody.forget(o.UID)
 	}
@@ -221,22 +223,29 @@ func (a *allotment) feed(agent string) *backend.Feed {
 	return &backend.Feed{}
 }
 
-// review settles all Applications anew.
-func (a *allotment) review() {
-	for _, k := range slices.SortedFunc(maps.Keys(a.objects), resource.Key.Compare) {
-		if k.Kind == resource.Application {
+// review settles some Applications anew.
+func (a *allotment) review(which func(resource.Key) bool) {
+	for _, k := range slices.SortedFunc(maps.Keys(a.matters), resource.Key.Compare) {
+		if which(k) {
 			a.settle(a.objects[k], false)
 		}
 	}
 }
 
+func all(resource.Key) bool { return true }
+
+// waiting says of an Application whether it waits.
+func (a *allotment) waiting(k resource.Key) bool { return a.waits[k] != "" }
+
 // settle decides what each agent is shown of an Application, and shows it. One that has not
 // changed is shown to those only for whom something has.
 func (a *allotment) settle(o resource.Object, changed bool) {
-	m := a.matter(o)
-	now, waits := a.custody.settle(m)
+	now, waits := a.custody.settle(a.matters[o.Key])
 	before := a.shown[o.Key]
 	a.shown[o.Key], a.waits[o.Key] = now, waits
+	if waits == "" {
+		delete(a.waits, o.Key)
+	}
 	for agent := range before {
 		if now[agent] == hidden {
 			a.feed(agent).Gone(backend.Gone{Key: o.Key, UID: o.UID, Seen: true})
@@ -248,8 +257,7 @@ func (a *allotment) settle(o resource.Object, changed bool) {
 		}
 	}
 	if said, ours := a.saying(o); ours && said != o.Parts[resource.Pending] {
-		a.due[o.Key] = true
-		signal(a.wake)
+		a.due[o.Key] = a.due[o.Key]
 	}
 }
 
@@ -294,9 +302,17 @@ func (a *allotment) saying(o resource.Object) (text string, ours bool) {
 	return text, true
 }
 
+// While not all is known that is soon to be known, what Applications wait for is not written:
+// no longer than settling after the start, and as to each of them no sooner than at the second
+// look.
+const (
+	settling = time.Minute
+	looking  = 3 * time.Second
+)
+
 // tell writes what Applications wait for, until ctx is done.
 func (a *allotment) tell(ctx context.Context) {
-	again := time.NewTicker(interval)
+	again := time.NewTicker(looking)
 	defer again.Stop()
 	for {
 		for _, o := range a.unsaid() {
@@ -305,7 +321,6 @@ func (a *allotment) tell(ctx context.Context) {
 			}
 		}
 		select {
-		case <-a.wake:
 		case <-again.C:
 		case <-ctx.Done():
 			return
@@ -314,19 +329,24 @@ func (a *allotment) tell(ctx context.Context) {
 }
 
 // unsaid returns the Applications that do not say yet what they wait for, as they are to be.
-// One that cannot be written is due again when it changes, and with every tick.
+// One that cannot be written is due again at every look.
 func (a *allotment) unsaid() (out []resource.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for k := range a.due {
+	if !a.custody.complete() && time.Since(a.began) < settling {
+		return nil
+	}
+	for k, before := range a.due {
 		o, ok := a.objects[k]
 		text, ours := a.saying(o)
 		if !ok || !ours || o.Parts[resource.Pending] == text {
 			delete(a.due, k)
 			continue
 		}
-		o.Parts[resource.Pending] = text
-		out = append(out, o)
+		if a.due[k] = true; before {
+			o.Parts[resource.Pending] = text
+			out = append(out, o)
+		}
 	}
 	return out
 }
@@ -341,14 +361,15 @@ func (a *allotment) open(ctx context.Context, p Placement, log engine.Opened) er
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	rows := map[string]engine.Phase{}
+	rows, keys := map[string]engine.Phase{}, map[resource.Key]bool{}
 	for k, row := range log.Holds {
 		if o, ok := a.named(p, k); ok && o.UID == row.UID {
-			rows[o.UID] = row.Phase
+			rows[o.UID], keys[o.Key] = row.Phase, true
 		}
 	}
 	a.custody.open(p.Agent, log.Manifest != nil, rows)
-	a.review()
+	complete := a.custody.complete() // else nothing that waits can be given to anybody
+	a.review(func(k resource.Key) bool { return keys[k] || complete && a.waiting(k) || a.shown[k][p.Agent] != hidden })
 	return nil
 }
 
@@ -370,30 +391,33 @@ func (a *allotment) observer(p Placement) func(engine.Event, *engine.Engine) {
 		case engine.Received:
 			a.received(p, ev.Message, eng)
 		case engine.Opened:
-			a.learn(func() bool { a.custody.replayed(p.Agent); return true })
+			a.mu.Lock()
+			a.custody.replayed(p.Agent)
+			a.review(func(k resource.Key) bool { return a.shown[k][p.Agent] != hidden })
+			a.mu.Unlock()
 		case engine.Presence:
 			answers = ev.Peer
 		case engine.Tick:
 			if answers && eng.InStep() {
-				a.learn(func() bool { return a.custody.meet(p.Agent, true) })
+				a.meet(p.Agent, true)
 			}
 		}
 	}
 }
 
-// learn takes in what may change what agents are shown.
-func (a *allotment) learn(f func() (news bool)) {
+// meet takes in that an agent has been heard of, now or before.
+func (a *allotment) meet(agent string, now bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if f() {
-		a.review()
+	if a.custody.meet(agent, now) && a.custody.complete() {
+		a.review(a.waiting)
 	}
 }
 
 // received takes in what an agent has said.
 func (a *allotment) received(p Placement, m engine.Message, eng *engine.Engine) {
 	if m.Key == engine.ManifestKey {
-		a.learn(func() bool { return a.custody.meet(p.Agent, false) })
+		a.meet(p.Agent, false)
 		return
 	}
 	a.mu.Lock()
@@ -508,12 +532,4 @@ func (a *allotment) aims(o resource.Object, agent string) bool {
 		return m.to == agent
 	}
 	return a.shown[o.Key][agent] != hidden
-}
-
-// signal wakes whoever waits for a channel.
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
 }

@@ -61,7 +61,7 @@ func TestAMoveWaitsForAnAgentThatIsAway(t *testing.T) {
 			y.restart(time.Second)
 			y.aimAt(k, "c")
 		}
-		<-time.After(time.Hour)
+		<-time.After(20 * time.Minute)
 		require.Equal(t, "a", y.where(plain))
 		y.line("a", true)
 		y.settle()

@@ -113,8 +113,6 @@ func (c *custody) judge(m matter, h hold, agent string, only bool) verdict {
 	switch {
 	case m.still:
 		return parked
-	case h == ended && m.deleting:
-		return dying
 	case h == given && goes && (k.gone[m.uid] || !k.heard):
 		return there // until it is known that it has heard so
 	case m.deleting && only:
@@ -224,6 +222,16 @@ func (c *custody) open(agent string, intact bool, rows map[string]engine.Phase) 
 		}
 		c.entrust(uid, agent, h)
 	}
+}
+
+// complete reports whether all logs have been read.
+func (c *custody) complete() bool {
+	for _, k := range c.keepers {
+		if !k.read {
+			return false
+		}
+	}
+	return true
 }
 
 // replayed says that all has been heard which the kept copy of an agent's rows holds.

@@ -21,7 +21,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
 
-var moves = flag.Int("moves", 20, "how many schedules of moves are simulated")
+var moves = flag.Int("moves", 8, "how many schedules of moves are simulated")
 
 // A yard is a hub under destination mapping and its agents, of which each has a store of its
 // own and a controller that ends deletions and writes statuses. A judge sees to it that no

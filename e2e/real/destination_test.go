@@ -36,6 +36,7 @@ func TestDestination(t *testing.T) {
 	for _, ns := range []string{"team-a", "team-b", "private"} {
 		require.NoError(t, w.hub.Namespace(t.Context(), ns))
 	}
+	require.NoError(t, w.stack.Cluster("spoke-2").Namespace(t.Context(), "team-a"))
 	for _, name := range []string{"edge-1", "edge-2", "edge-3"} {
 		w.agent(t, name)
 	}
@@ -53,10 +54,11 @@ func TestDestination(t *testing.T) {
 			played++
 			t.Cleanup(w.heal)
 			s.play(t, w)
-			within(t, time.Minute, func(ctx context.Context) error {
+			agreed := within(t, time.Minute, func(ctx context.Context) error {
 				_, err := w.tryToAsk(ctx, "verify")
 				return err
 			})
+			t.Logf("both sides agree %.1f s later", agreed.Seconds())
 		})
 	}
 	w.silent(t, 10*time.Second)
@@ -78,7 +80,6 @@ func (a *agent) in(namespace string) (hub, spoke place) {
 func destined(t *testing.T, w *world) {
 	one, two := w.agent(t, "edge-1"), w.agent(t, "edge-2")
 	repo := w.repo(t, "destined").URL()
-	require.NoError(t, two.spoke.Namespace(t.Context(), "team-a"))
 	for _, c := range []struct {
 		a         *agent
 		namespace string
@@ -150,7 +151,7 @@ func teams(t *testing.T, w *world) {
 	desired := spec(a.name, repo, "team-a-stolen")
 	desired["project"] = "team-a"
 	hub.create(t, application("thief", desired))
-	within(t, time.Minute, hub.is("thief", says("InvalidSpecError", "not allowed")))
+	within(t, time.Minute, hub.is("thief", says("UnknownError", "in namespace 'team-b' is not permitted to use project 'team-a'")))
 	for _, team := range []string{"team-a", "team-b"} {
 		at, _ := a.in(team)
 		within(t, time.Minute, at.is("shop", healthy))
@@ -217,9 +218,10 @@ func movedWhileAway(t *testing.T, w *world) {
 	time.Sleep(3 * time.Second)
 	require.NoError(t, all(from.is("waits", healthy), at.gone("waits"), deployed(from.Cluster, "waits"))(t.Context()))
 	one.line.Set(netfault.Healthy)
-	within(t, time.Minute, onlyOne(t, from, at, "waits", "waits")(all(
+	took := within(t, time.Minute, onlyOne(t, from, at, "waits", "waits")(all(
 		hub.is("waits", healthy, silentOf("AgentPending")), deployed(at.Cluster, "waits"), from.gone("waits"), undeployed(from.Cluster, "waits"),
 	)))
+	t.Logf("moved %.1f s after the link was healed", took.Seconds())
 }
 
 // generated: an ApplicationSet of the hub generates an Application for each of several agents;
