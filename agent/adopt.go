@@ -16,7 +16,7 @@ import (
 // How long an adoption waits for its effect, and how often it looks.
 const (
 	effect = 10 * time.Second
-	glance = 100 * time.Millisecond
+	glance = 200 * time.Millisecond
 )
 
 // adopt has objects written from now on although this agent observes, or no more.
@@ -50,15 +50,11 @@ func (a *Agent) adopt(ctx context.Context, want inquiry.Adoption) (inquiry.Adopt
 
 // begin adopts keys.
 func (a *Agent) begin(ctx context.Context, keys []resource.Key) error {
-	if err := a.gate.Adopt(keys...); err != nil {
-		return err
-	}
+	failed := []error{a.gate.Adopt(keys...)} // it holds for this process, at least
 	for _, k := range keys {
-		if err := a.session.Load().Again(ctx, k); err != nil {
-			return err
-		}
+		failed = append(failed, a.session.Load().Again(ctx, k))
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // release does the opposite.
@@ -84,40 +80,20 @@ func (a *Agent) meant(ctx context.Context, want inquiry.Adoption) ([]resource.Ke
 		}
 		return keys, err
 	}
-	return each(want.Keys, func(k resource.Key) (resource.Key, error) {
-		names := []resource.Key{k}
-		if k.Namespace == a.cfg.Name { // so the hub calls what has no namespace on the link
-			names = append(names, resource.Key{Kind: k.Kind, Name: k.Name})
-		}
-		known, err := a.session.Load().Known(ctx, names)
-		why := inquiry.ErrNoObject
-		if want.Undo {
-			known, why = intersection(names, keysOf(adopted)), inquiry.ErrNotAdopted
-		}
-		if err == nil && len(known) == 0 {
-			err = fmt.Errorf("agent: %s: %w", k, why)
-		}
+	possible, why := keysOf(adopted), inquiry.ErrNotAdopted
+	if !want.Undo {
+		known, err := a.session.Load().Known(ctx, want.Keys)
 		if err != nil {
-			return k, err
-		}
-		return known[0], nil
-	})
-}
-
-// each returns what f makes of each key.
-func each(keys []resource.Key, f func(resource.Key) (resource.Key, error)) (out []resource.Key, err error) {
-	for _, k := range keys {
-		if k, err = f(k); err != nil {
 			return nil, err
 		}
-		out = append(out, k)
+		possible, why = known, inquiry.ErrNoObject
 	}
-	return out, nil
-}
-
-// intersection returns those of a that are also in b.
-func intersection(a, b []resource.Key) []resource.Key {
-	return slices.DeleteFunc(a, func(k resource.Key) bool { return !slices.Contains(b, k) })
+	for _, k := range want.Keys {
+		if !slices.Contains(possible, k) {
+			return nil, fmt.Errorf("agent: %s: %w", k, why)
+		}
+	}
+	return want.Keys, nil
 }
 
 // keysOf returns the keys of these names.

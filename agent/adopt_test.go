@@ -106,6 +106,7 @@ func TestObserves(t *testing.T) {
 		require.True(t, st.Observing)
 		require.Equal(t, 2, st.Withheld)
 		require.Zero(t, st.DeadLetters)
+		require.NoError(t, j.Status().Err)
 		o, _ := j.hub.Get(app("", "web"))
 		require.Contains(t, o.Parts[resource.Pending], "only observes")
 		require.Empty(t, o.Parts[resource.Status])
@@ -206,8 +207,38 @@ func TestAdoptsOnlyWhatTheHubNames(t *testing.T) {
 			require.ErrorIs(t, err, c.err, name)
 			require.Empty(t, j.adopted.All(), "all or nothing")
 		}
-		done, err := j.adopt(t.Context(), inquiry.Adoption{Keys: []resource.Key{app("edge", "web")}})
+	})
+}
+
+// A forgetful list does not reach its disk.
+type forgetful struct{ observe.List }
+
+func (f forgetful) Add(names ...string) error {
+	return errors.Join(f.List.Add(names...), errors.New("disk is full"))
+}
+
+// What cannot be kept is adopted all the same, and the user is told.
+func TestAdoptedWithoutADisk(t *testing.T) {
+	join(t, func(t *testing.T, j *joining) {
+		j.start(forgetful{j.adopted})
+		settle()
+		_, err := j.adopt(t.Context(), inquiry.Adoption{Keys: []resource.Key{app("", "web")}})
+		require.ErrorContains(t, err, "disk is full")
+		settle()
+		require.Equal(t, `{"n":1}`, j.get("web").Parts[resource.Spec])
+	})
+}
+
+// Where an object may not be it would not be made, and its plan says so.
+func TestPlanOfWhatIsForbidden(t *testing.T) {
+	join(t, func(t *testing.T, j *joining) {
+		edit(j.hub, app("kube-system", "web"), resource.Spec, `{}`)
+		settle()
+		p, err := j.plan(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []string{"Application//web"}, done.Done, "the hub has it in a namespace of the agent's name")
+		require.Len(t, p.Steps, 3)
+		require.Equal(t, "Application/kube-system/web", p.Steps[2].Object())
+		require.Len(t, p.Steps[2].Notes, 1)
+		require.Contains(t, p.Steps[2].Notes[0], "it would be refused: ")
 	})
 }

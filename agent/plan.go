@@ -30,6 +30,9 @@ func (a *Agent) plan(ctx context.Context) (inquiry.Plan, error) {
 	for _, c := range all {
 		s := step(c)
 		s.Adopted = !p.Observing || slices.Contains(p.Adopted, c.Key.String())
+		if _, why := a.place().In(c.Key); why != "" {
+			s.Notes = append(s.Notes, "it would be refused: "+why)
+		}
 		p.Steps = append(p.Steps, s)
 	}
 	return p, nil

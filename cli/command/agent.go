@@ -105,6 +105,9 @@ func runAgent(c *cli.Context) error {
 		log.Warn("what is adopted cannot be kept on disk", zap.Error(err))
 	}
 	book := letters.Book("principal")
+	if adopted != nil {
+		log.Info("nothing is written on this cluster but what is adopted: see argocd-agentctl plan", zap.Int("adopted", len(adopted.All())))
+	}
 	run, err := agent.New(agent.Config{
 		Name:        name,
 		Namespace:   c.String("namespace"),

@@ -46,6 +46,7 @@ var table = []series{
 	{"copied_rows", "Objects that the peer has said something of.", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Copied) }},
 	{"writes_in_flight", "Objects that are being written.", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Writing) }},
 	{"writes_failing", "Objects whose last write failed, and is tried again.", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Failed) }},
+	{"writes_withheld", "Objects that an agent would write if it did not observe.", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Denied) }},
 	{"object_errors", "Objects that cannot be kept in step (on a hub: condition AgentError).", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Faults) }},
 	{"object_errors_total", "Times that an object was given the condition AgentError.", prometheus.CounterValue, func(l Link) float64 { return float64(l.Session.Engine.FaultsSet) }},
 	{"object_pending", "Objects that say they wait for the agent (condition AgentPending).", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Pending) }},

@@ -45,6 +45,8 @@ func stories() []story {
 		{"TestScenario26_RepositoriesDeletedWhileThePrincipalIsDown", repositoriesGone},
 		{"RepositoriesOfNoProject", repositoriesOfNone},
 		{"KeysForSignatures", keys},
+		{"AnAgentThatObservesJoinsALiveSpoke", joins},
+		{"ACopyDeletedOnItsSpoke", remade},
 		{"AControllerOfTheHubsOwn", hybridHub},
 		{"AnAgentThatLeavesAndComesBackFresh", registry},
 		{"DisasterEtcdRestored", restored},
@@ -69,6 +71,7 @@ func stories() []story {
 // TestReal plays all stories. After each of them both sides must agree, and nothing may
 // move for 10 s, and after the last for 30 s.
 func TestReal(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	played := 0
 	all := stories()

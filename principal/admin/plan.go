@@ -34,12 +34,20 @@ func (s *Server) adopt(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := r.PathValue("agent")
+	a, err := s.cfg.Principal.Agent(name)
+	if err != nil {
+		return nil, err
+	}
+	place, ask := s.cfg.Principal.Placement(a), inquiry.Adoption{All: want.All, Undo: want.Undo}
+	for _, o := range want.Objects {
+		k := resource.Key{Kind: resource.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name}
+		if linked, ok := place.Out(k); ok { // else it is named as on the link, or in vain
+			k = linked
+		}
+		ask.Keys = append(ask.Keys, k)
+	}
 	ctx, stop := context.WithTimeoutCause(r.Context(), thought, errSlow)
 	defer stop()
-	ask := inquiry.Adoption{All: want.All, Undo: want.Undo}
-	for _, o := range want.Objects {
-		ask.Keys = append(ask.Keys, resource.Key{Kind: resource.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name})
-	}
 	done, err := s.spoke(name).Adopt(ctx, ask)
 	if err != nil {
 		return nil, err

@@ -75,6 +75,8 @@ func (e *Engine) fault(en *entry) string {
 			return ""
 		}
 		return "the last change cannot be read: " + en.opaque.Text
+	case en.denied && t != nil && t.Phase <= Going:
+		return observed
 	case t == nil || t.Phase != Live:
 		return ""
 	case en.fault == "" && en.tries >= stubborn:
@@ -82,9 +84,6 @@ func (e *Engine) fault(en *entry) string {
 	}
 	if text := e.taken(en); text != "" {
 		return text
-	}
-	if en.denied {
-		return observed
 	}
 	return en.fault
 }

@@ -186,12 +186,14 @@ func TestObservedDeletion(t *testing.T) {
 	hub, spoke := w.node[0], w.node[1]
 	spoke.shut, spoke.adopted = true, keySet{}
 	spoke.restart()
+	hub.step(engine.Presence{Peer: true})
 	for i, all := range []bool{true, false} {
 		w.remove(hub, app(i), all)
 	}
 	w.settle(12)
 	require.NoError(t, w.err)
 	require.True(t, hub.store[app(0)].Deleting, "it waits for its copy")
+	require.Contains(t, hub.store[app(0)].Parts[resource.Pending], "only observes")
 	plan := spoke.eng.Plan(w.now)
 	require.Len(t, plan, 2)
 	for i, c := range plan {

@@ -53,8 +53,9 @@ func (e *Engine) Plan(now time.Time) (all []Change) {
 	return all
 }
 
-// Knows reports whether the peer names k, or there is a copy of what it once named.
+// Knows reports whether there is anything that both sides may have to say of k: the peer
+// names it, or there is a copy of what it once named, or an original of ours.
 func (e *Engine) Knows(k resource.Key) bool {
 	en := e.entries[k]
-	return en != nil && (en.told != nil || en.local != nil && en.local.Origin.UID != "")
+	return en != nil && (en.told != nil || en.local != nil && (en.local.Origin.UID != "" || e.owns(k, resource.Spec)))
 }

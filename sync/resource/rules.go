@@ -56,9 +56,9 @@ const (
 // only place where a Mode is looked at.
 type Rules struct {
 	Mode     Mode
-	Adopt    bool     // whether an object that is nobody's copy is taken over when the peer names its Key
-	Mismatch Mismatch // for copies of an original that is known to be deleted
-	Recreate Recreation
+	Adopt    bool       // whether an object that is nobody's copy is taken over when the peer names its Key
+	Mismatch Mismatch   // for copies of an original that is known to be deleted
+	Recreate Recreation // for copies that somebody at the agent has deleted
 }
 
 // Annotations by which an object overrides Rules.Adopt (set on the object that would
