@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -46,12 +47,8 @@ func (t *told) listen(ctx context.Context, agents []principal.AgentStatus, all *
 			all.Go(func() { t.hear(ctx, a.Name, process) })
 		}
 	}
-	for agent := range t.known {
-		if !there[agent] {
-			delete(t.known, agent)
-			delete(t.hearing, agent)
-		}
-	}
+	maps.DeleteFunc(t.known, func(agent string, _ inquiry.Cluster) bool { return !there[agent] })
+	maps.DeleteFunc(t.hearing, func(agent, _ string) bool { return !there[agent] })
 }
 
 // hear listens to one process of an agent's for as long as it tells.

@@ -43,6 +43,7 @@ func agentCommand() *cli.Command {
 			},
 			inspectCommand(),
 			approveCommand(),
+			releaseCommand(),
 		},
 	}
 }

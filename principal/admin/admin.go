@@ -73,6 +73,7 @@ func (s *Server) Handler() http.Handler {
 		"GET /v1/agents":                                       s.agents,
 		"GET /v1/agents/{agent}":                               s.agent,
 		"POST /v1/agents/{agent}/approve-deletions":            s.approve,
+		"POST /v1/agents/{agent}/release-deletions":            s.release,
 		"GET /v1/agents/{agent}/verify":                        s.verify,
 		"GET /v1/agents/{agent}/plan":                          s.plan,
 		"POST /v1/agents/{agent}/adopt":                        s.adopt,
@@ -113,7 +114,7 @@ func codeOf(err error) int {
 	for code, those := range map[int][]error{
 		http.StatusBadRequest:         {errRequest},
 		http.StatusNotFound:           {principal.ErrUnknown, inquiry.ErrNoLetter},
-		http.StatusConflict:           {principal.ErrNothing, principal.ErrChanged},
+		http.StatusConflict:           {principal.ErrNothing, principal.ErrChanged, principal.ErrThere},
 		http.StatusServiceUnavailable: {principal.ErrNotYet, transport.ErrAway},
 	} {
 		for _, e := range those {

@@ -29,7 +29,27 @@ func (s *Server) agent(r *http.Request) (any, error) {
 	}
 	out := describe(a)
 	out.Spoke = s.standing(r.Context(), a)
+	waiting, err := s.cfg.Principal.Waiting(r.Context(), a.Name)
+	if err != nil {
+		return nil, err
+	}
+	if out.Waiting = held(HubSide, waiting); len(waiting) > 0 {
+		out.WaitingOf = string(engine.HeldDigest(waiting))
+	}
 	return out, nil
+}
+
+// release lets deletions go that wait for an agent which is gone.
+func (s *Server) release(r *http.Request) (any, error) {
+	var want Release
+	if err := read(r, &want); err != nil {
+		return nil, err
+	}
+	if want.Reason == "" {
+		return nil, fmt.Errorf("admin: %w: a reason is needed", errRequest)
+	}
+	done, err := s.cfg.Principal.Release(r.Context(), r.PathValue("agent"), resource.Digest(want.WaitingOf), want.Reason)
+	return Released{held(HubSide, done)}, err
 }
 
 // describe says how an agent stands as the principal sees it.

@@ -15,6 +15,7 @@ import (
 //	GET  /v1/agents                                     Agents
 //	GET  /v1/agents/{agent}                             Agent
 //	POST /v1/agents/{agent}/approve-deletions           Approval, answered by Approved
+//	POST /v1/agents/{agent}/release-deletions           Release, answered by Released
 //	GET  /v1/agents/{agent}/verify?settle=10s           Verdict
 //	GET  /v1/agents/{agent}/plan                        Plan
 //	POST /v1/agents/{agent}/adopt                       Adoption, answered by inquiry.Adopted
@@ -45,6 +46,10 @@ type Agent struct {
 	Spoke     *Side     `json:"spoke,omitempty"`      // as it says itself; absent if it does not answer
 	Held      []Held    `json:"held"`                 // deletions that wait for approval
 	HeldOf    string    `json:"heldDigest,omitempty"` // stands for Held
+	// Waiting are the hub's objects that are deleted, and wait until the agent has deleted their
+	// copies. They are told of one agent only, not of all.
+	Waiting   []Held `json:"waiting,omitempty"`
+	WaitingOf string `json:"waitingDigest,omitempty"` // stands for Waiting
 }
 
 // A Side says how one side of a link stands.
@@ -75,6 +80,18 @@ type Approval struct {
 // Approved are the deletions that were approved.
 type Approved struct {
 	Held []Held `json:"held"`
+}
+
+// A Release says which deletions are not to wait for their agent any more, and why: the log
+// is to know.
+type Release struct {
+	WaitingOf string `json:"waitingDigest"` // of the Agent, as it was shown
+	Reason    string `json:"reason"`
+}
+
+// Released are the objects that were let go.
+type Released struct {
+	Objects []Held `json:"objects"`
 }
 
 // The sides of a link.

@@ -80,6 +80,12 @@ func (c *Client) Approve(ctx context.Context, a Agent) (out Approved, err error)
 	return out, c.post(ctx, "/v1/agents/"+url.PathEscape(a.Name)+"/approve-deletions", Approval{a.HeldOf}, &out)
 }
 
+// Release lets the deletions go that a says wait for its agent. If by now they are others, or
+// the agent is there, it fails, with code 409.
+func (c *Client) Release(ctx context.Context, a Agent, reason string) (out Released, err error) {
+	return out, c.post(ctx, "/v1/agents/"+url.PathEscape(a.Name)+"/release-deletions", Release{a.WaitingOf, reason}, &out)
+}
+
 // Verify compares both sides of the link to an agent, and tells of differences that are
 // there for longer than settle.
 func (c *Client) Verify(ctx context.Context, agent string, settle time.Duration) (out Verdict, err error) {
