@@ -45,13 +45,20 @@ func (a *Agent) serve(ctx context.Context, streams transport.Streams) {
 // inquiries answers what the principal's users ask of this side.
 func (a *Agent) inquiries() http.Handler {
 	store := a.place().view(a.cfg.Store, func() {})
+	told := a.cluster.next
+	if a.cfg.Cluster == nil {
+		told = nil
+	}
 	return inquiry.Handler(inquiry.Config{
+		Cluster: told,
 		Objects: func(ctx context.Context) ([]resource.Object, error) {
 			return verify.Read(ctx, store, backend.Scope{})
 		},
 		Strangers: a.cfg.Rules.Mode == resource.Managed,
 		Letters:   inquiry.Desk{Book: a.cfg.Letters, Again: a.retry},
 		Standing:  a.standing,
+		Plan:      a.plan,
+		Adopt:     a.adopt,
 		Changed: func(what string, l ledger.Letter) {
 			a.cfg.Log.Info("the principal's user sees to a dead letter", zap.String("what", what), zap.String("key", l.Key), zap.String("cause", string(l.Cause)))
 		},
@@ -67,6 +74,7 @@ func (a *Agent) standing() inquiry.Standing {
 	st := a.Status()
 	out := inquiry.Standing{
 		InStep: st.Engine.InStep, Rows: st.Engine.Rows, Copied: st.Engine.Copied, Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters,
+		Observing: a.gate != nil, Withheld: st.Engine.Denied,
 	}
 	if st.Err != nil {
 		out.Error = st.Err.Error()

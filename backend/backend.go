@@ -15,6 +15,7 @@ import (
 var (
 	ErrConflict = errors.New("object has another version") // nothing was done; running watches show or will show why
 	ErrRefused  = errors.New("object was refused")         // it will never be accepted as it is
+	ErrWithheld = errors.New("object is not adopted")      // a user keeps it from being written; nothing was done
 	ErrRewound  = errors.New("store went back in time")    // given by Watch: begin another one
 )
 

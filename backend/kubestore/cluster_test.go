@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -172,8 +173,20 @@ func (u users) Finish(k resource.Key) {
 }
 
 func (u users) Lose(k resource.Key) {
-	u.proxy.lose(expired)
-	u.patch(k, `{"metadata":{"finalizers":null}}`)
-	u.Delete(k)
-	u.proxy.set(nil)
+	u.unseen(k, func(f speech) speech { return f }, func() {
+		u.patch(k, `{"metadata":{"finalizers":null}}`)
+		u.Delete(k)
+	})
+}
+
+// unseen does what no watch of objects like k that runs now will ever show: it ends them all, and who
+// comes again, however late, is told that this is no longer known.
+func (u users) unseen(k resource.Key, speaks func(speech) speech, do func()) {
+	u.proxy.lose(speaks(expired))
+	do()
+	list, err := u.apps(k).List(u.t.Context(), metav1.ListOptions{Limit: 1})
+	require.NoError(u.t, err)
+	now, err := strconv.Atoi(list.GetResourceVersion())
+	require.NoError(u.t, err)
+	u.proxy.set(speaks(forgotten(now)))
 }

@@ -33,7 +33,7 @@ func (h *Home) Controllers(ctx context.Context) ([]Controller, error) {
 		list, err := h.client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}).
 			Namespace(h.cfg.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=application-controller"})
 		if err != nil {
-			return nil, fmt.Errorf("kubestore: list %s of %s: %w", resource, h.cfg.Namespace, err)
+			return nil, fmt.Errorf("kubestore: list %s of %s: %w", resource, h.cfg.Namespace, known(err))
 		}
 		for i := range list.Items {
 			c, runs, err := h.controller(ctx, &list.Items[i])

@@ -3,6 +3,7 @@ package kubestore
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -163,4 +164,5 @@ func TestControllersSaysWhatItMayNotRead(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.Controllers(t.Context())
 	require.ErrorContains(t, err, "kubestore: list statefulsets of "+h.cfg.Namespace)
+	require.ErrorIs(t, err, fs.ErrPermission)
 }

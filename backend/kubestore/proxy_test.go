@@ -3,10 +3,13 @@ package kubestore
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,18 +24,28 @@ type proxy struct {
 	server *httptest.Server
 
 	mu      sync.Mutex
-	watches map[*http.Request]context.CancelFunc
+	watches map[*http.Request]running
 	trouble func(request) fault // what to do instead of passing a request on; nil passes it
+}
+
+// running is a watch that is being answered.
+type running struct {
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when nothing more is shown
 }
 
 // A fault is what becomes of a request. forward has it answered by the API server.
 type fault func(w http.ResponseWriter, r *http.Request, forward http.Handler)
+
+// A speech is what is said to a request in place of the API server's answer; nil is that.
+type speech func(request) *metav1.Status
 
 // A request is what a test can tell requests by.
 type request struct {
 	method  string
 	watch   bool
 	initial bool // a watch that begins with a list
+	from    int  // where a watch begins that does not
 	list    bool
 	probe   bool // a list that only asks how far the cluster has come
 	more    bool // a list that goes on with another
@@ -43,7 +56,7 @@ func newProxy(t *testing.T, to *rest.Config) *proxy {
 	require.NoError(t, err)
 	transport, err := rest.TransportFor(to)
 	require.NoError(t, err)
-	p := &proxy{watches: map[*http.Request]context.CancelFunc{}}
+	p := &proxy{watches: map[*http.Request]running{}}
 	forward := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
@@ -64,6 +77,7 @@ func (p *proxy) config() *rest.Config { return &rest.Config{Host: p.server.URL, 
 func (p *proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 	q := r.URL.Query()
 	is := request{method: r.Method, watch: q.Get("watch") == "true", initial: q.Get("sendInitialEvents") == "true", more: q.Has("continue")}
+	is.from, _ = strconv.Atoi(q.Get("resourceVersion"))
 	is.list = r.Method == http.MethodGet && !is.watch && strings.HasSuffix(r.URL.Path, "/applications") && !q.Has("fieldSelector")
 	is.probe = is.list && q.Get("limit") == "1"
 	if q.Has("limit") { // pages are small
@@ -81,7 +95,9 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request, forward http.Handl
 		act = func(w http.ResponseWriter, r *http.Request, forward http.Handler) { forward.ServeHTTP(w, r) }
 	}
 	if is.watch {
-		p.watches[r] = cancel
+		ended := make(chan struct{})
+		p.watches[r] = running{cancel, ended}
+		defer close(ended)
 	}
 	p.mu.Unlock()
 	defer func() {
@@ -100,7 +116,7 @@ func (p *proxy) fail(f func(request) fault) {
 }
 
 // set makes the proxy answer as f says from now on; nil lets everything through.
-func (p *proxy) set(f func(request) *metav1.Status) {
+func (p *proxy) set(f speech) {
 	if f == nil {
 		p.fail(nil)
 		return
@@ -125,12 +141,16 @@ func answer(status *metav1.Status, retryAfter string) fault {
 	}
 }
 
-// cut ends the watches that run.
+// cut ends the watches that run. What happens after it is not shown by any of them.
 func (p *proxy) cut() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, cancel := range p.watches {
-		cancel()
+	watches := slices.Collect(maps.Values(p.watches))
+	p.mu.Unlock()
+	for _, w := range watches {
+		w.cancel()
+	}
+	for _, w := range watches {
+		<-w.ended
 	}
 }
 
@@ -152,17 +172,27 @@ func blind(r request) *metav1.Status {
 // expired lets no list of objects through, and says to a watch that what it wants to begin with is
 // no longer known.
 func expired(r request) *metav1.Status {
-	if r.watch && !r.initial {
+	switch {
+	case r.watch && !r.initial:
 		return failure(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
-	}
-	if r.probe {
+	case r.probe:
 		return nil
 	}
 	return blind(r)
 }
 
+// forgotten says to a watch that wants to begin before a resource version that this is no longer known.
+func forgotten(before int) speech {
+	return func(r request) *metav1.Status {
+		if r.watch && !r.initial && r.from < before {
+			return failure(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
+		}
+		return nil
+	}
+}
+
 // lose sets f, and ends the watches that run.
-func (p *proxy) lose(f func(request) *metav1.Status) {
+func (p *proxy) lose(f speech) {
 	p.set(f)
 	p.cut()
 }

@@ -14,7 +14,7 @@ import (
 func pass(request) *metav1.Status { return nil }
 
 // older answers as an API server does that cannot begin a watch with a list.
-func older(then func(request) *metav1.Status) func(request) *metav1.Status {
+func older(then speech) speech {
 	return func(r request) *metav1.Status {
 		if r.initial {
 			return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "sendInitialEvents is forbidden")
@@ -25,8 +25,8 @@ func older(then func(request) *metav1.Status) func(request) *metav1.Status {
 
 func TestScenario28_WatchExpiredAndTheListMissesADeletedObject(t *testing.T) {
 	c := startCluster(t)
-	for name, speaks := range map[string]func(func(request) *metav1.Status) func(request) *metav1.Status{
-		"streaming lists": func(f func(request) *metav1.Status) func(request) *metav1.Status { return f },
+	for name, speaks := range map[string]func(speech) speech{
+		"streaming lists": func(f speech) speech { return f },
 		"plain lists":     older,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,20 +43,13 @@ func TestScenario28_WatchExpiredAndTheListMissesADeletedObject(t *testing.T) {
 				stored[name] = o
 			}
 
-			told := make(chan struct{}, 100)
-			p.lose(speaks(func(r request) *metav1.Status {
-				if r.watch && !r.initial {
-					told <- struct{}{}
-				}
-				return expired(r)
-			}))
-			<-told
-			u.Delete(stored["deleted"].Key)
-			u.Delete(stored["successor"].Key)
-			u.Edit(stored["successor"].Key, func(o *resource.Object) { o.Parts[resource.Spec] = spec })
-			u.Edit(stored["edited"].Key, func(o *resource.Object) { o.Parts[resource.Meta] = label("blue") })
-			u.Edit(app(ns, "new").Key, func(o *resource.Object) { o.Parts[resource.Spec] = spec })
-			p.set(speaks(pass))
+			u.unseen(app(ns, "").Key, speaks, func() {
+				u.Delete(stored["deleted"].Key)
+				u.Delete(stored["successor"].Key)
+				u.Edit(stored["successor"].Key, func(o *resource.Object) { o.Parts[resource.Spec] = spec })
+				u.Edit(stored["edited"].Key, func(o *resource.Object) { o.Parts[resource.Meta] = label("blue") })
+				u.Edit(app(ns, "new").Key, func(o *resource.Object) { o.Parts[resource.Spec] = spec })
+			})
 
 			gone, put := map[string]backend.Gone{}, map[string]resource.Object{}
 			for range 5 {

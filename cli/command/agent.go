@@ -23,6 +23,8 @@ func agentCommand() *cli.Command {
 			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the agent on this cluster"),
 			f.String("adoption-policy", "", "always", "the `policy` for an Application that is here already when the control plane has one of its name: always (it is taken over) or never"),
 			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),
+			f.String("on-application-recreate", "", "ignore", "the `policy` for a copy that somebody here has deleted, and that is made again: ignore (it begins anew), clear-status (so does its status; here it always does) or resync (besides, it is synced once)"),
+			f.Bool("observe", "", "join a cluster without touching it: nothing is written on it but what is adopted; see argocd-agentctl plan and adopt"),
 			f.Duration("operation-expiry", "", 24*time.Hour, "how old a sync asked for on the control plane may be for the agent to begin it, a `duration`; an older one ends as failed; 0 is any age"),
 			f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
 			f.Int("server-port", "REMOTE_PORT", 7422, "the `port` of the principal"),
@@ -83,9 +85,13 @@ func runAgent(c *cli.Context) error {
 	if dialer, cluster.store, err = agentFailpoints(dialer, cluster.store); err != nil {
 		return err
 	}
+	keep := cluster.keep
+	if c.Bool("observe") {
+		keep = look(keep)
+	}
 	var key seal.Key
 	if slices.ContainsFunc(rules.Kinds(), resource.Kind.Sealed) {
-		if key, err = sealKey(c.Context, cluster.keep, agentSeal); err != nil {
+		if key, err = sealKey(c.Context, keep, agentSeal); err != nil {
 			return err
 		}
 	}
@@ -94,7 +100,14 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	defer letters.Close() // what it was given is on disk
+	adopted, err := adoptions(c, letters)
+	if err != nil {
+		log.Warn("what is adopted cannot be kept on disk", zap.Error(err))
+	}
 	book := letters.Book("principal")
+	if adopted != nil {
+		log.Info("nothing is written on this cluster but what is adopted: see argocd-agentctl plan", zap.Int("adopted", len(adopted.All())))
+	}
 	run, err := agent.New(agent.Config{
 		Name:        name,
 		Namespace:   c.String("namespace"),
@@ -107,6 +120,8 @@ func runAgent(c *cli.Context) error {
 		Tick:        p.tick,
 		Key:         key,
 		Letters:     book,
+		Cluster:     cluster.served,
+		Adopted:     adopted,
 		Log:         log,
 	})
 	if err != nil {
@@ -123,6 +138,11 @@ func agentRules(c *cli.Context) (r resource.Rules, err error) {
 		return r, err
 	}
 	if r.Adopt, err = shell.Choice(c, "adoption-policy", map[string]bool{"always": true, "never": false}); err != nil {
+		return r, err
+	}
+	if r.Recreate, err = shell.Choice(c, "on-application-recreate", map[string]resource.Recreation{
+		"ignore": resource.Ignored, "clear-status": resource.Cleared, "resync": resource.Resynced,
+	}); err != nil {
 		return r, err
 	}
 	r.Mismatch, err = mismatchPolicy(c)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -9,6 +10,8 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
 	"github.com/argocd-fabric/argocd-agent/cli/kube"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/principal/hybrid"
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
@@ -65,9 +68,28 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
-	k.keep = home.Keep
+	k.keep, k.served = home.Keep, servedBy(home)
 	if s == resource.Principal {
-		k.registry, k.identity = home.Registry(), home.Identity
+		k.registry, k.identity, k.controllers = home.Registry(), home.Identity, controllersOf(home)
 	}
 	return k, nil
+}
+
+// servedBy returns what a cluster says of itself.
+func servedBy(h *kubestore.Home) func(context.Context) (inquiry.Cluster, error) {
+	return func(ctx context.Context) (inquiry.Cluster, error) {
+		s, err := h.Served(ctx)
+		return inquiry.Cluster{Version: s.Version, APIs: s.APIs, Kinds: int64(s.Kinds)}, err
+	}
+}
+
+// controllersOf finds the controllers of a hub's Argo CD.
+func controllersOf(h *kubestore.Home) func(context.Context) ([]hybrid.Controller, error) {
+	return func(ctx context.Context) (out []hybrid.Controller, err error) {
+		found, err := h.Controllers(ctx)
+		for _, c := range found {
+			out = append(out, hybrid.Controller(c))
+		}
+		return out, err
+	}
 }

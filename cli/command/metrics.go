@@ -9,8 +9,8 @@ import (
 )
 
 // hubMetrics says what a principal's metrics tell.
-func hubMetrics(p *principal.Principal, letters *ledger.Ledger, end transport.Hub) metrics.Source {
-	return metrics.Source{Troubles: troubles(end), Links: func() (out []metrics.Link) {
+func hubMetrics(p *principal.Principal, letters *ledger.Ledger, end transport.Hub, conflict func() bool) metrics.Source {
+	return metrics.Source{Troubles: troubles(end), Conflict: conflict, Links: func() (out []metrics.Link) {
 		for _, a := range p.Agents() {
 			out = append(out, metrics.Link{
 				Agent: a.Name, State: a.State.String(), Session: a.Session, Letters: letters.Book(a.Name).Written(),

@@ -94,6 +94,11 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	by := mappingOf(c)
+	watched := &warden{controllers: h.cluster.controllers, destination: by.destination, log: log}
+	if err := watched.admit(c.Context, h.cluster.registry); err != nil {
+		return err // nothing has been written yet
+	}
 	identity, err := h.cluster.identity(c.Context)
 	if err != nil {
 		return err
@@ -107,7 +112,6 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	defer letters.Close() // what it was given is on disk
-	by := mappingOf(c)
 	run, err := principal.New(principal.Config{
 		Identity:    identity,
 		Hub:         hub,
@@ -122,6 +126,7 @@ func runPrincipal(c *cli.Context) error {
 		Unscoped:    c.Bool("sync-unscoped-repositories"),
 		Ledger:      letters,
 		Tick:        h.program.tick,
+		Stale:       c.Duration("stale-after"),
 		Log:         log,
 	})
 	if err != nil {
@@ -131,11 +136,18 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub))}
-	parts := []func(context.Context) error{h.cluster.run, h.desk.Run, served.Run}
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, watched.conflict.Load))}
+	parts := []func(context.Context) error{h.cluster.run, h.desk.Run, served.Run, func(ctx context.Context) error {
+		return watched.run(ctx, func() (names []string) {
+			for _, a := range run.Agents() {
+				names = append(names, a.Name)
+			}
+			return names
+		})
+	}}
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
-			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"))
+			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)
 		})
 	}
 	return h.program.run(c.Context, run, parts...)

@@ -62,13 +62,21 @@ func fleet(w io.Writer, all admin.Agents, wide bool) error {
 			inStep = yes(a.Hub.InStep && a.Spoke.InStep)
 			retrying, letters = fmt.Sprint(a.Hub.Retrying+a.Spoke.Retrying), fmt.Sprint(a.Hub.DeadLetters+a.Spoke.DeadLetters)
 		}
-		cells := []any{a.Name, a.Mode, a.State, yes(a.Connected), ago(now, a.Since), inStep, a.Hub.Rows, a.Hub.Copied, retrying, len(a.Held), letters}
+		cells := []any{a.Name, a.Mode, stateOf(a), yes(a.Connected), ago(now, a.Since), inStep, a.Hub.Rows, a.Hub.Copied, retrying, len(a.Held), letters}
 		if wide {
 			cells = append(cells, a.Version, a.Process)
 		}
 		t.row(append(cells, errorOf(a))...)
 	}
 	return t.w.Flush()
+}
+
+// stateOf returns what is done for an agent: one that observes writes only what is adopted.
+func stateOf(a admin.Agent) string {
+	if a.Spoke != nil && a.Spoke.Observing && a.State == "serving" {
+		return "observing"
+	}
+	return a.State
 }
 
 // errorOf returns what fails on either side.

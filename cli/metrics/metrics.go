@@ -24,6 +24,9 @@ type Link struct {
 type Source struct {
 	Links    func() []Link
 	Troubles func() []transport.Trouble // nil is none
+	// Conflict reports whether a controller of the control plane reconciles agents'
+	// Applications; nil where nobody could know.
+	Conflict func() bool
 }
 
 // A series is one metric of each link: a row of the table.
@@ -43,6 +46,7 @@ var table = []series{
 	{"copied_rows", "Objects that the peer has said something of.", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Copied) }},
 	{"writes_in_flight", "Objects that are being written.", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Writing) }},
 	{"writes_failing", "Objects whose last write failed, and is tried again.", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Failed) }},
+	{"writes_withheld", "Objects that an agent would write if it did not observe.", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Denied) }},
 	{"object_errors", "Objects that cannot be kept in step (on a hub: condition AgentError).", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Faults) }},
 	{"object_errors_total", "Times that an object was given the condition AgentError.", prometheus.CounterValue, func(l Link) float64 { return float64(l.Session.Engine.FaultsSet) }},
 	{"object_pending", "Objects that say they wait for the agent (condition AgentPending).", prometheus.GaugeValue, func(l Link) float64 { return float64(l.Session.Engine.Pending) }},
@@ -66,6 +70,7 @@ type collector struct {
 	series []*prometheus.Desc // as table
 	agents *prometheus.Desc
 	since  *prometheus.Desc
+	rival  *prometheus.Desc
 }
 
 // NewCollector returns a collector of a Source.
@@ -73,6 +78,7 @@ func NewCollector(s Source) prometheus.Collector {
 	c := &collector{
 		source: s,
 		agents: prometheus.NewDesc(prefix+"agents", "Agents by what is done about them.", []string{"state"}, nil),
+		rival:  prometheus.NewDesc(prefix+"controller_conflict", "Whether an application controller of the control plane reconciles agents' Applications.", nil, nil),
 		since:  prometheus.NewDesc(prefix+"store_trouble_seconds", "For how long a store of the transport has had a trouble: full, quota, read-only or lost.", []string{"agent", "what"}, nil),
 	}
 	for _, row := range table {
@@ -85,6 +91,7 @@ func NewCollector(s Source) prometheus.Collector {
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.agents
 	out <- c.since
+	out <- c.rival
 	for _, d := range c.series {
 		out <- d
 	}
@@ -101,6 +108,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for state, n := range states {
 		out <- prometheus.MustNewConstMetric(c.agents, prometheus.GaugeValue, float64(n), state)
+	}
+	if c.source.Conflict != nil {
+		out <- prometheus.MustNewConstMetric(c.rival, prometheus.GaugeValue, number(c.source.Conflict()))
 	}
 	if c.source.Troubles == nil {
 		return

@@ -56,7 +56,8 @@ func scrape(t *testing.T, s metrics.Source) []string {
 func TestWhatIsTold(t *testing.T) {
 	links := []metrics.Link{busy("edge-1"), {Agent: "edge-2", State: "failing"}}
 	source := metrics.Source{
-		Links: func() []metrics.Link { return links },
+		Links:    func() []metrics.Link { return links },
+		Conflict: func() bool { return true },
 		Troubles: func() []transport.Trouble {
 			return []transport.Trouble{{Agent: "edge-1", What: "log quota", Since: time.Now().Add(-time.Hour)}}
 		},
@@ -70,6 +71,7 @@ func TestWhatIsTold(t *testing.T) {
 		`argocd_agent_dead_letters{agent="edge-1"} 8`, `argocd_agent_dead_letters_total{agent="edge-1"} 9`,
 		`argocd_agent_object_errors_total{agent="edge-1"} 10`, `argocd_agent_object_pending_total{agent="edge-1"} 11`,
 		`argocd_agent_held_deletions{agent="edge-1"} 2`, `argocd_agent_failing{agent="edge-1"} 1`, `argocd_agent_failing{agent="edge-2"} 0`,
+		`argocd_agent_controller_conflict 1`,
 		`argocd_agent_agents{state="failing"} 1`, `argocd_agent_agents{state="serving"} 1`,
 	} {
 		require.Contains(t, lines, want)
@@ -79,8 +81,9 @@ func TestWhatIsTold(t *testing.T) {
 	}), "%q", lines)
 
 	links = links[1:]
-	source.Troubles = nil
+	source.Troubles, source.Conflict = nil, nil
 	for _, line := range scrape(t, source) {
+		require.NotContains(t, line, "conflict", "an agent does not know")
 		require.NotContains(t, line, "edge-1", "the series of an agent end with it")
 	}
 }
@@ -99,6 +102,8 @@ func TestTheTableIsWritten(t *testing.T) {
 		switch {
 		case strings.HasSuffix(name, "_agents"):
 			labels = "state"
+		case strings.HasSuffix(name, "_conflict"):
+			labels = ""
 		case strings.HasSuffix(name, "_store_trouble_seconds"):
 			labels = "agent, what"
 		}

@@ -92,17 +92,31 @@ func NoArguments(c *cli.Context) error {
 // Argument returns the only argument of a command, which is a what. Flags may stand on
 // either side of it.
 func Argument(c *cli.Context, what string) (string, error) {
-	wrong := func(format string, args ...any) (string, error) {
-		return "", &UsageError{Where: commandLine(c), What: fmt.Sprintf(format, args...), Advice: "see --help"}
+	all, err := Arguments(c)
+	switch {
+	case err != nil:
+		return "", err
+	case len(all) == 0:
+		return "", misuse(c, "%s is not given", what)
+	case len(all) > 1:
+		return "", misuse(c, "argument %q is not expected", all[1])
 	}
-	if !c.Args().Present() {
-		return wrong("%s is not given", what)
-	}
-	for rest := c.Args().Tail(); len(rest) > 0; rest = rest[1:] {
+	return all[0], nil
+}
+
+func misuse(c *cli.Context, format string, args ...any) error {
+	return &UsageError{Where: commandLine(c), What: fmt.Sprintf(format, args...), Advice: "see --help"}
+}
+
+// Arguments returns the arguments of a command. Flags may stand before, between and behind
+// them.
+func Arguments(c *cli.Context) (all []string, err error) {
+	for rest := c.Args().Slice(); len(rest) > 0; rest = rest[1:] {
 		name, value, whole := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
 		switch {
 		case !strings.HasPrefix(rest[0], "-") || name == "":
-			return wrong("argument %q is not expected", rest[0])
+			all = append(all, rest[0])
+			continue
 		case whole:
 		case isSwitch(c, name):
 			value = "true"
@@ -110,13 +124,13 @@ func Argument(c *cli.Context, what string) (string, error) {
 			rest = rest[1:]
 			value = rest[0]
 		default:
-			return wrong("flag needs a value: --%s", name)
+			return nil, misuse(c, "flag needs a value: --%s", name)
 		}
 		if err := c.Set(longName(c, name), value); err != nil {
-			return wrong("%v", err)
+			return nil, misuse(c, "%v", err)
 		}
 	}
-	return c.Args().First(), nil
+	return all, nil
 }
 
 func isSwitch(c *cli.Context, name string) bool {

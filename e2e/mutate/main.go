@@ -24,7 +24,7 @@ import (
 
 const (
 	mutants   = "sync/engine/testdata/mutants"
-	schedules = "^(TestConvergence|TestDisasters)$" // the tests that take long
+	schedules = "^(TestConvergence|TestDisasters|TestObserving)$" // the tests that take long
 )
 
 func main() {

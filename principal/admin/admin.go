@@ -74,6 +74,8 @@ func (s *Server) Handler() http.Handler {
 		"GET /v1/agents/{agent}":                               s.agent,
 		"POST /v1/agents/{agent}/approve-deletions":            s.approve,
 		"GET /v1/agents/{agent}/verify":                        s.verify,
+		"GET /v1/agents/{agent}/plan":                          s.plan,
+		"POST /v1/agents/{agent}/adopt":                        s.adopt,
 		"GET /v1/letters":                                      s.letters,
 		"GET /v1/agents/{agent}/letters/{side}/{id}":           s.letter,
 		"POST /v1/agents/{agent}/letters/{side}/{id}/{change}": s.change,

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/verify"
@@ -15,6 +16,8 @@ import (
 //	GET  /v1/agents/{agent}                             Agent
 //	POST /v1/agents/{agent}/approve-deletions           Approval, answered by Approved
 //	GET  /v1/agents/{agent}/verify?settle=10s           Verdict
+//	GET  /v1/agents/{agent}/plan                        Plan
+//	POST /v1/agents/{agent}/adopt                       Adoption, answered by inquiry.Adopted
 //	GET  /v1/letters?agent=…                            Letters
 //	GET  /v1/agents/{agent}/letters/{side}/{id}         Letter, with its event
 //	POST /v1/agents/{agent}/letters/{side}/{id}/retry   {}, answered by {}
@@ -46,12 +49,14 @@ type Agent struct {
 
 // A Side says how one side of a link stands.
 type Side struct {
-	InStep      bool   `json:"inStep"`          // it has the whole of the other's table
-	Rows        int    `json:"rows"`            // in its own table
-	Copied      int    `json:"copied"`          // rows of the other's table that it knows
-	Retrying    int    `json:"retrying"`        // objects whose last write failed, and will be tried again
-	DeadLetters int    `json:"deadLetters"`     // what it cannot take in or hand over
-	Error       string `json:"error,omitempty"` // of a spoke: what fails there, or why it does not say
+	InStep      bool   `json:"inStep"`              // it has the whole of the other's table
+	Rows        int    `json:"rows"`                // in its own table
+	Copied      int    `json:"copied"`              // rows of the other's table that it knows
+	Retrying    int    `json:"retrying"`            // objects whose last write failed, and will be tried again
+	DeadLetters int    `json:"deadLetters"`         // what it cannot take in or hand over
+	Observing   bool   `json:"observing,omitempty"` // of a spoke: it writes only what is adopted
+	Withheld    int    `json:"withheld,omitempty"`  // of one that observes: objects that it would write
+	Error       string `json:"error,omitempty"`     // of a spoke: what fails there, or why it does not say
 }
 
 // A Held is a copy that is not deleted until that is approved: its original is missing, and
@@ -90,6 +95,27 @@ type Letters struct {
 	Letters []Letter `json:"letters"`
 	// Unread says of which agents the spoke's letters could not be read, and why.
 	Unread map[string]string `json:"unread,omitempty"`
+}
+
+// A Plan is what an agent would change on its cluster, see inquiry.Plan.
+type Plan struct {
+	Agent string `json:"agent"`
+	inquiry.Plan
+}
+
+// An Adoption says which objects an agent that observes is to write from now on, or no more,
+// see inquiry.Adoption.
+type Adoption struct {
+	Objects []Object `json:"objects"`
+	All     bool     `json:"all"`
+	Undo    bool     `json:"undo"`
+}
+
+// An Object names an object as the hub does.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
 }
 
 // A Failure says why a request was not answered.

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 )
 
 // ErrSilent says that nothing answers where the principal should.
@@ -84,6 +86,16 @@ func (c *Client) Verify(ctx context.Context, agent string, settle time.Duration)
 	ctx, cancel := context.WithTimeoutCause(ctx, settle+5*time.Minute, errLate)
 	defer cancel()
 	return out, c.get(ctx, "/v1/agents/"+url.PathEscape(agent)+"/verify?"+url.Values{"settle": {settle.String()}}.Encode(), &out)
+}
+
+// Plan returns what an agent would change on its cluster.
+func (c *Client) Plan(ctx context.Context, agent string) (out Plan, err error) {
+	return out, c.get(ctx, "/v1/agents/"+url.PathEscape(agent)+"/plan", &out)
+}
+
+// Adopt has an agent that observes do what a says.
+func (c *Client) Adopt(ctx context.Context, agent string, a Adoption) (out inquiry.Adopted, err error) {
+	return out, c.post(ctx, "/v1/agents/"+url.PathEscape(agent)+"/adopt", a, &out)
 }
 
 // Letters returns the dead letters of an agent, or of all if its name is "".

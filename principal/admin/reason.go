@@ -15,6 +15,7 @@ type knowledge struct {
 	held       map[string]bool   // by key: its deletion is
 	letters    map[string]Letter // by key
 	hub, spoke *Side
+	agent      string
 	approve    string // how held deletions are approved
 }
 
@@ -27,7 +28,7 @@ func (c *comparison) knowledge(ctx context.Context) knowledge {
 	seen := describe(a)
 	k := knowledge{
 		mode: a.Mode, held: map[string]bool{}, letters: map[string]Letter{}, hub: &seen.Hub, spoke: c.s.standing(ctx, a),
-		approve: "argocd-agentctl agent approve-deletions " + a.Name,
+		agent: a.Name, approve: "argocd-agentctl agent approve-deletions " + a.Name,
 	}
 	seen.Hub.Error = seen.Error
 	for _, h := range seen.Held {
@@ -47,6 +48,9 @@ func (k knowledge) reason(d verify.Difference, moved bool) string {
 	}
 	if l, ok := k.letters[d.Key.String()]; ok {
 		return fmt.Sprintf("dead letter %s of the %s: %s: %s", l.ID, l.Side, l.Cause, l.Reason)
+	}
+	if k.spoke != nil && k.spoke.Withheld > 0 && !copiedToHub(k.mode, d.What) {
+		return fmt.Sprintf("the agent only observes, and withholds %d changes: argocd-agentctl plan %s", k.spoke.Withheld, k.agent)
 	}
 	return cmp.Or(d.Reason, k.unsettled(d, moved))
 }

@@ -50,7 +50,8 @@ func (s *Server) standing(ctx context.Context, a principal.AgentStatus) *Side {
 		return &Side{Error: err.Error()}
 	}
 	return &Side{
-		InStep: st.InStep, Rows: st.Rows, Copied: st.Copied, Retrying: st.Retrying, DeadLetters: st.DeadLetters, Error: st.Error,
+		InStep: st.InStep, Rows: st.Rows, Copied: st.Copied, Retrying: st.Retrying, DeadLetters: st.DeadLetters,
+		Observing: st.Observing, Withheld: st.Withheld, Error: st.Error,
 	}
 }
 

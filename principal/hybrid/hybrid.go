@@ -55,7 +55,7 @@ func (h Hub) reconciles(c Controller) string {
 		return "Applications of agents: under destination mapping they are among its own; map agents to namespaces"
 	}
 	if slices.Contains(c.Namespaces, "*") {
-		return "the Applications of all agents: its --application-namespaces are all (*); name them without those of agents (application.namespaces in ConfigMap argocd-cmd-params-cm)"
+		return "the Applications of all agents: its --application-namespaces are all (*); give it some of its own, without those of agents (argocd-server needs those, so not in ConfigMap argocd-cmd-params-cm)"
 	}
 	var taken []string
 	for _, agent := range h.Agents {
@@ -66,7 +66,7 @@ func (h Hub) reconciles(c Controller) string {
 	if len(taken) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the Applications in namespaces of agents (%s): they are among its --application-namespaces (%s); take them out (application.namespaces in ConfigMap argocd-cmd-params-cm)",
+	return fmt.Sprintf("the Applications in namespaces of agents (%s): they are among its --application-namespaces (%s); give it some of its own, without these (argocd-server needs these, so not in ConfigMap argocd-cmd-params-cm)",
 		some(taken), some(c.Namespaces))
 }
 

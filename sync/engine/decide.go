@@ -33,10 +33,11 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 	goal := e.goal(now, k, en)
 	switch {
 	case goal == nil && en.local == nil, goal != nil && en.local != nil && *goal == *en.local:
-		en.tried, en.tries, en.fault, en.failure, en.keys = nil, 0, "", "", resource.Metadata{}
+		en.tried, en.tries, en.fault, en.failure, en.denied, en.keys = nil, 0, "", "", false, resource.Metadata{}
 		return nil
 	case goal == nil:
 		a = Remove{k, en.local.Version}
+		en.was = ""
 	default:
 		a = Write{*goal}
 	}
@@ -71,7 +72,7 @@ func (e *Engine) goal(now time.Time, k resource.Key, en *entry) *resource.Object
 		if en.told == nil || en.told.Phase != Live {
 			return nil
 		}
-		return e.mirrored(now, resource.Object{Key: k}, en)
+		return e.remade(e.mirrored(now, resource.Object{Key: k}, en), en)
 	case en.local.Deleting:
 		if e.cfg.Rules.Releases(e.cfg.Side) && en.local.Origin.UID != "" {
 			return released(*en.local)
@@ -99,7 +100,7 @@ func (e *Engine) copied(now time.Time, o resource.Object, en *entry) *resource.O
 		}
 	case t.Phase == Going:
 		return going(o, t)
-	case o.Origin.UID != t.UID && en.dead.has(o.Origin.UID) && e.cfg.Rules.Recreates(o.Key.Kind, t.Parts[resource.Meta]):
+	case o.Origin.UID != t.UID && o.Origin.By == e.author(t) && en.dead.has(o.Origin.UID) && e.cfg.Rules.Recreates(o.Key.Kind, t.Parts[resource.Meta]):
 		return lose(o)
 	}
 	return e.mirrored(now, o, en)
@@ -148,6 +149,16 @@ func (e *Engine) mirrored(now time.Time, o resource.Object, en *entry) *resource
 	}
 	e.notice(&o, en)
 	return &o
+}
+
+// remade returns what a copy should be that is not there: one that somebody here has deleted
+// may be asked to bring back what it had deployed. Of what was done while nobody looked
+// nothing is known, and nothing is asked.
+func (e *Engine) remade(o *resource.Object, en *entry) *resource.Object {
+	if en.was == en.told.UID && o.Parts[resource.Operation] == "" && e.cfg.Rules.Resyncs(e.cfg.Side, o.Key.Kind) {
+		o.Parts[resource.Operation] = resource.SyncOperation(o.Parts[resource.Spec], "argocd-agent")
+	}
+	return o
 }
 
 // author returns who is to be marked as the writer of a row. A principal knows it from the

@@ -33,6 +33,9 @@ type Config struct {
 	Peer  string // the peer's identity where it is known beforehand: the agent's name at the principal
 	// Expiry is how old a request to run something may be for an agent to take it; 0 is any age.
 	Expiry time.Duration
+	// Stale is for how long a principal's agent may be away before each of its objects says that
+	// it is as it was then; 0 is for ever.
+	Stale time.Duration
 	// Public is the public half of our key, as it is told to the peer; "" if there is none.
 	Public string
 }
@@ -112,6 +115,9 @@ func (e *Engine) changed(now time.Time, o resource.Object) []Action {
 	e.age = max(e.age, revision(o.Version))
 	en := e.entry(o.Key)
 	en.local = &o
+	if o.Origin.UID != "" && !o.Deleting {
+		en.was = o.Origin.UID
+	}
 	en.died = en.died && o.UID != en.uid // it may have been brought back with its identity
 	if e.open {
 		e.assume(o.Key, en)
@@ -222,7 +228,7 @@ func (e *Engine) tick(now time.Time) []Action {
 			continue
 		}
 		delete(e.failed, k)
-		if !en.busy {
+		if !en.busy && !en.denied {
 			en.tried = nil
 		}
 		out = append(out, e.decide(now, k, en)...)
@@ -240,7 +246,11 @@ func (e *Engine) tick(now time.Time) []Action {
 
 func (e *Engine) wrote(now time.Time, ev Wrote) []Action {
 	en := e.entry(ev.Key)
-	en.busy = false
+	en.busy, en.denied = false, ev.Outcome == Withheld
+	if en.anew && en.denied { // that was before the Retry
+		en.tried = nil
+	}
+	en.anew = false
 	e.settled(ev.Key, en)
 	var woken []Action
 	if ev.Outcome == Done {

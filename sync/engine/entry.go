@@ -36,9 +36,12 @@ type entry struct {
 	stamp   stamp
 	fresh   string // the id chosen for a refresh until the store shows it
 	absence absence
-	nudged  bool // it is to be looked at again by Argo CD, see welcome
-	laid    bool // the write that is under way is counted, see order
-	held    bool // it is among the Held of our Fuse
+	nudged  bool   // it is to be looked at again by Argo CD, see welcome
+	denied  bool   // what is wanted of it is Withheld
+	was     string // the original of the last copy that was here and that we did not remove
+	anew    bool   // a Retry came while a write was under way
+	laid    bool   // the write that is under way is counted, see order
+	held    bool   // it is among the Held of our Fuse
 }
 
 // An exchange is a part that the store keeps otherwise than it was told to, because it

@@ -81,9 +81,10 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Done    Outcome = iota // it was done, or overtaken by a Version that the watch has shown or will show
-	Failed                 // it may succeed later
-	Refused                // it never will
+	Done     Outcome = iota // it was done, or overtaken by a Version that the watch has shown or will show
+	Failed                  // it may succeed later
+	Refused                 // it never will
+	Withheld                // a user here keeps it from being done: it is tried again after a Retry, or if it is another
 )
 
 // An Action is something that this side must now do. Each is carried out on its own

@@ -75,6 +75,8 @@ func (e *Engine) fault(en *entry) string {
 			return ""
 		}
 		return "the last change cannot be read: " + en.opaque.Text
+	case en.denied && t != nil && t.Phase <= Going:
+		return observed
 	case t == nil || t.Phase != Live:
 		return ""
 	case en.fault == "" && en.tries >= stubborn:
@@ -142,7 +144,7 @@ func (e *Engine) retry(now time.Time, k resource.Key) []Action {
 	en.opaque = opaque{}
 	e.copy.set(k, before, en.row())
 	en.unfit, en.fault, en.tries = unfit{}, "", 0
-	if !en.busy {
+	if en.anew = en.busy; !en.busy {
 		en.tried = nil
 	}
 	delete(e.failed, k)

@@ -15,17 +15,20 @@ const cascade = "resources-finalizer.argocd.argoproj.io"
 
 // A node is one side: a store that is watched and written late, and an Engine.
 type node struct {
-	w     *world
-	side  resource.Side
-	eng   *engine.Engine
-	store map[resource.Key]resource.Object
-	slow  map[resource.Key]bool // has a finalizer that is not Argo CD's
-	watch []watched             // Changed, Vanished and Wrote, on their way
-	work  []job                 // Writes and Removes, under way
-	done  []engine.Event        // Unsent, on their way
-	stuck keySet                // writes of these fail, whatever they are
-	blind bool                  // its store is looked at in the wrong place: it seems empty
-	rev   int                   // the store's revision
+	w       *world
+	side    resource.Side
+	eng     *engine.Engine
+	store   map[resource.Key]resource.Object
+	slow    map[resource.Key]bool // has a finalizer that is not Argo CD's
+	watch   []watched             // Changed, Vanished and Wrote, on their way
+	work    []job                 // Writes and Removes, under way
+	done    []engine.Event        // Unsent, on their way
+	stuck   keySet                // writes of these fail, whatever they are
+	shut    bool                  // writes of all but those that are adopted are withheld
+	adopted keySet                // those
+	anew    keySet                // a Retry came while a write was under way
+	blind   bool                  // its store is looked at in the wrong place: it seems empty
+	rev     int                   // the store's revision
 
 	public string                           // half of its key
 	seal   engine.Received                  // the peer's Seal
@@ -64,6 +67,12 @@ func (n *node) step(ev engine.Event) {
 		delete(n.failed, ev.Message.Key)
 	case engine.Retry:
 		delete(n.failed, ev.Key)
+		n.anew[ev.Key] = n.writing(ev.Key)
+	case engine.Wrote:
+		if n.anew[ev.Key] {
+			delete(n.failed, ev.Key)
+		}
+		delete(n.anew, ev.Key)
 	case engine.Unsent: // it is found out anew that the link will never take a row: the object is to say so
 		if ev.Never {
 			delete(n.failed, ev.Key)
@@ -74,6 +83,7 @@ func (n *node) step(ev engine.Event) {
 	if *steps {
 		fmt.Printf("%v %T%+v -> %+v\n", n.side, ev, ev, acts)
 	}
+	n.w.visit(n, ev, acts)
 	for _, a := range acts {
 		if s, ok := a.(engine.Send); ok {
 			n.send(s.Message)
@@ -231,6 +241,15 @@ func (n *node) unseen(k resource.Key) bool {
 	})
 }
 
+// writing reports whether a write of k is under way.
+func (n *node) writing(k resource.Key) bool {
+	return slices.ContainsFunc(n.work, func(j job) bool { return !j.past && target(j.act) == k }) ||
+		slices.ContainsFunc(n.watch, func(w watched) bool {
+			wrote, ok := w.event.(engine.Wrote)
+			return ok && wrote.Key == k
+		})
+}
+
 func (n *node) see(ev engine.Event) {
 	if !n.blind {
 		n.watch = append(n.watch, watched{event: ev})
@@ -255,7 +274,9 @@ func (n *node) act() {
 	n.work = slices.Delete(slices.Clone(n.work), i, i+1)
 	ev := engine.Wrote{Key: target(j.act)}
 	roll := n.w.r.IntN(10)
-	if n.stuck[ev.Key] {
+	if n.shut && !n.adopted[ev.Key] {
+		ev.Outcome = engine.Withheld
+	} else if n.stuck[ev.Key] {
 		ev.Outcome, ev.Text = engine.Failed, "stuck"
 	} else if n.w.faulty && roll == 0 {
 		ev.Outcome, ev.Text = engine.Failed, "try again"
@@ -360,7 +381,7 @@ func (n *node) rekey() {
 // restart begins a new process. Writes of the old one may still take place.
 func (n *node) restart() {
 	n.eng = engine.New(n.w.config(n.side))
-	n.watch, n.done, n.failed, n.heard = nil, nil, map[resource.Key]engine.Action{}, map[resource.Key]uint64{}
+	n.watch, n.done, n.failed, n.heard, n.anew = nil, nil, map[resource.Key]engine.Action{}, map[resource.Key]uint64{}, keySet{}
 	n.seal, n.pair, n.sealed = engine.Received{}, "", map[resource.Key]engine.Received{}
 	for i := range n.work {
 		n.work[i].past = true

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
@@ -68,9 +70,27 @@ func (o objectEdit) finalizer(on bool) {
 	m := meta(*o.Object)
 	m.Finalizers = nil
 	if on {
-		m.Finalizers = []string{cascade}
+		m.Finalizers = []string{ways[1+serialOf(*o.Object)%3]}
 	}
 	o.Parts[resource.Meta] = m.Text()
+}
+
+// annotate sets an annotation.
+func (o objectEdit) annotate(key, value string) {
+	m := meta(*o.Object)
+	m.Annotations = maps.Clone(m.Annotations)
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	m.Annotations[key] = value
+	o.Parts[resource.Meta] = m.Text()
+}
+
+// serialOf returns a number by which objects differ: what is rare goes by it, and not by
+// chance.
+func serialOf(o resource.Object) int {
+	n, _ := strconv.Atoi(strings.TrimLeft(o.UID, "pa"))
+	return n
 }
 
 // user is somebody who does as he pleases with the objects of one side.
@@ -118,8 +138,11 @@ func (w *world) create(n *node, k resource.Key) {
 	o.Parts[resource.Spec] = w.spec()
 	objectEdit{&o}.finalizer(k.Kind == resource.Application && w.r.IntN(2) == 0)
 	w.label(&o)
-	if n.side == resource.Agent && w.r.IntN(3) == 0 {
+	if n.side == resource.Agent && w.r.IntN(3) == 0 || n.side == resource.Principal && serialOf(o)%3 == 1 {
 		n.slow[k] = true
+	}
+	if serialOf(o)%4 == 1 {
+		objectEdit{&o}.annotate(resource.MismatchAnnotation, []string{"recreate", "upsert"}[serialOf(o)%8/4])
 	}
 	if n.side == resource.Principal && k.Kind == resource.Application && w.r.IntN(3) == 0 {
 		w.operate(&o)
@@ -149,7 +172,7 @@ func (w *world) vandal(n *node, k resource.Key) {
 	switch c := w.r.IntN(10); {
 	case !there:
 		if w.r.IntN(3) == 0 {
-			n.put(resource.Object{Key: k, Parts: resource.Parts{resource.Spec: `"mine"`}})
+			w.settleHere(n, k)
 		}
 	case c < 2:
 		w.wiped[o.UID] = true
@@ -196,6 +219,25 @@ func (w *world) vandal(n *node, k resource.Key) {
 		o.Parts[resource.Spec] = fmt.Sprintf(`"meddled%d"`, w.r.IntN(3))
 		n.put(o)
 	}
+}
+
+// neighbour is an agent whose objects are none of this link's.
+const neighbour = "neighbour"
+
+// settleHere makes an object of somebody's own.
+func (w *world) settleHere(n *node, k resource.Key) {
+	o := resource.Object{Key: k, UID: w.uid(n.side), Parts: resource.Parts{resource.Spec: `"mine"`}}
+	switch i := serialOf(o) % 16; {
+	case i < 4:
+		objectEdit{&o}.annotate(resource.AdoptionAnnotation, []string{"always", "never"}[i%2])
+	case i < 6:
+		objectEdit{&o}.ignore(true)
+	case i < 8 && n.side == resource.Principal:
+		o.Origin = resource.Origin{UID: "x" + o.UID, By: neighbour}
+	case i < 10:
+		n.slow[k] = true
+	}
+	n.put(o)
 }
 
 // fewer reports whether no key was added.

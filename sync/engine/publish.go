@@ -112,8 +112,11 @@ func (e *Engine) assume(k resource.Key, en *entry) {
 		return
 	}
 	r := Record{UID: o.Origin.UID, By: o.Origin.By}
-	if e.owns(k, resource.Spec) {
+	switch {
+	case e.owns(k, resource.Spec):
 		r.UID, r.By = o.UID, e.cfg.Peer
+	case e.foreign(*o):
+		return // the peer has not said it
 	}
 	for p := range resource.NumParts {
 		if e.cfg.Rules.Mirrors(e.cfg.Side, k.Kind, p) {

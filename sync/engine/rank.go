@@ -99,7 +99,7 @@ func (e *Engine) welcome(now time.Time, k resource.Key) (out []Action) {
 	}
 	for _, l := range sorted(e.entries) {
 		en := e.entries[l]
-		if en.local == nil || !e.owns(l, resource.Status) || !resource.Invalid(en.local.Parts[resource.Status]) {
+		if en.local == nil || en.denied || !e.owns(l, resource.Status) || !resource.Invalid(en.local.Parts[resource.Status]) {
 			continue
 		}
 		en.nudged = true

@@ -21,8 +21,9 @@ var (
 )
 
 // TestConvergence runs seeded schedules of trouble and demands that, once it ends, both
-// stores agree and both sides fall silent.
+// stores agree and both sides fall silent. The default ones come to every row of the tables.
 func TestConvergence(t *testing.T) {
+	v, played := newVisits(), 0
 	for _, k := range []linkKind{durable, volatile} {
 		for _, mode := range []resource.Mode{resource.Managed, resource.Autonomous} {
 			for _, adopt := range []bool{false, true} {
@@ -31,20 +32,30 @@ func TestConvergence(t *testing.T) {
 					rules.Mismatch = resource.Upsert
 				}
 				t.Run(fmt.Sprintf("%v/%v/adopt=%v", k, mode, adopt), func(t *testing.T) {
-					each(t, func(seed uint64) error { return run(seed, rules, k) })
+					played++
+					each(t, func(seed uint64) error { return run(seed, rules, k, v) })
 				})
 			}
 		}
 	}
+	if played == 8 && *first == 0 && *seeds >= 100 {
+		v.complete(t)
+	}
 }
 
-func run(seed uint64, rules resource.Rules, k linkKind) error {
+func run(seed uint64, rules resource.Rules, k linkKind, v *visits) error {
 	w := newWorld(seed, rules, k)
+	w.visits = v
 	if seed%3 == 0 {
 		w.expiry = 2 * time.Minute
 		w.node[1].restart()
 	}
-	for range 300 {
+	w.lapse = []time.Duration{0, 5 * time.Second, time.Minute}[seed%3] // a principal learns of it when it starts
+	for i := range 300 {
+		if i == 150 && seed%8 == 3 && rules.Mode == resource.Managed {
+			w.hubID = "another"
+			w.node[0].restart() // without knowing whether the agent is there
+		}
 		w.now = w.now.Add(time.Second)
 		w.disturb()
 		for range w.r.IntN(6) {
@@ -67,7 +78,37 @@ func run(seed uint64, rules resource.Rules, k linkKind) error {
 			return fmt.Errorf("%v sent %d rows, %d were called for", n.side, n.data, n.allowed)
 		}
 	}
+	if seed%4 == 1 {
+		if err := w.calamity(seed%8 == 1 && rules.Mode == resource.Managed); err != nil {
+			return err
+		}
+	}
 	return w.finally()
+}
+
+// calamity has the owner's side lose all that it has, or renew it as another hub.
+func (w *world) calamity(renew bool) error {
+	own := w.ownerNode()
+	for _, k := range sortedKeys(own.store) {
+		o := own.store[k]
+		switch {
+		case !w.owner(own, k):
+		case renew:
+			w.destroyed(own, o)
+			w.renew(k)
+		default:
+			w.destroyed(own, o)
+			w.deleted[o.UID] = true // though nobody saw it, and nobody wanted its workloads to go
+			delete(own.store, k)
+		}
+	}
+	if renew {
+		w.hubID = "yet another"
+	}
+	own.restart()
+	own.step(engine.Presence{Peer: true})
+	w.settle(20)
+	return w.approve()
 }
 
 // approve has what is held back removed, as a user would who knows that it was deleted.
@@ -115,13 +156,16 @@ func (w *world) agree() error {
 		case copied && c.Excluded || there && (o.Excluded || strings.Contains(o.Parts[resource.Spec], "huge")):
 			apart[k] = true
 			continue
+		case copied && c.Origin.By == neighbour:
+			apart[k] = true
+			continue
 		case !there && copied && c.Origin.UID != "":
 			return fmt.Errorf("%v has no original", c)
 		case !there:
 			continue
 		case o.Deleting:
 			return fmt.Errorf("%v is still going; copy %v", o, c)
-		case copied && c.Origin.UID == "" && (other == hub || !w.rules.Adopt), o.Parts[resource.Spec] == `"bad"`:
+		case copied && c.Origin.UID == "" && !w.rules.Adopts(other.side, c), o.Parts[resource.Spec] == `"bad"`:
 			apart[k] = true
 			if w.rules.Mode == resource.Managed && k.Kind == resource.Application && o.Parts[resource.Fault] == "" && o.Parts[resource.Spec] != c.Parts[resource.Spec] {
 				return fmt.Errorf("%v does not say why its copy is %v", o, c)

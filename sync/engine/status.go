@@ -18,6 +18,7 @@ type Status struct {
 	Writing int                   // keys of which a write is under way
 	Faults  int                   // objects that cannot be kept in step: see Fault
 	Pending int                   // objects that say they wait for the agent
+	Denied  int                   // keys of which what is wanted is Withheld
 	// How often an object was given its Fault, and its Pending, by this process.
 	FaultsSet, PendingSet uint64
 }
@@ -35,6 +36,9 @@ func (e *Engine) Status() Status {
 		}
 		if en.busy {
 			st.Writing++
+		}
+		if en.denied {
+			st.Denied++
 		}
 		if en.local != nil && en.local.Parts[resource.Fault] != "" || len(e.Faults(k)) > 0 {
 			st.Faults++

@@ -30,6 +30,7 @@ type world struct {
 	norm   bool          // nothing may be removed
 	ours   bool          // stores remember which metadata keys we wrote
 	expiry time.Duration // of requests to run something
+	lapse  time.Duration // after which what an agent that is away has said is stale
 
 	ops      map[string]*operation
 	deleted  map[string]bool           // UIDs of originals that their owner deleted
@@ -50,6 +51,7 @@ type world struct {
 	taken    map[string]int            // how often a request to refresh was taken
 	fresh    map[string]int            // how often a spoke object was refreshed, by its UID
 
+	visits      *visits
 	seals       int // messages about keys
 	asks, asked int // Asks, and the keys that they listed
 	err         error
@@ -98,7 +100,7 @@ func newWorld(seed uint64, rules resource.Rules, k linkKind) *world {
 
 func (w *world) config(s resource.Side) engine.Config {
 	if s == resource.Principal {
-		return engine.Config{Side: s, Rules: w.rules, Self: w.hubID, Peer: "spoke", Public: w.node[s].public}
+		return engine.Config{Side: s, Rules: w.rules, Self: w.hubID, Peer: "spoke", Stale: w.lapse, Public: w.node[s].public}
 	}
 	return engine.Config{Side: s, Rules: w.rules, Self: "spoke", Expiry: w.expiry, Public: w.node[s].public}
 }
@@ -123,8 +125,11 @@ func (w *world) owner(n *node, k resource.Key) bool {
 func (w *world) ownerNode() *node { return w.node[w.rules.Mode] }
 
 func (w *world) original(n *node, o resource.Object) string {
-	if w.owner(n, o.Key) {
+	switch {
+	case w.owner(n, o.Key):
 		return o.UID
+	case o.Origin.By == neighbour:
+		return "" // that is another agent's affair
 	}
 	return o.Origin.UID
 }
@@ -143,7 +148,7 @@ func (w *world) checkWrite(n *node, cur, o resource.Object, doubt string) {
 			}
 		}
 	} else {
-		if cur.UID != "" && cur.Origin.UID == "" && (!w.rules.Adopt || n == hub || o.Origin.UID == "") {
+		if cur.UID != "" && cur.Origin.UID == "" && (!w.rules.Adopts(n.side, cur) || o.Origin.UID == "") {
 			w.fail("%v: wrote to %v, which is not ours", n.side, cur)
 		}
 		if strings.HasPrefix(o.Key.Name, "private") {

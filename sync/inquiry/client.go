@@ -36,6 +36,7 @@ const patience = 30 * time.Second
 // dial, or of what was asked.
 type Client struct {
 	http   *http.Client
+	listen *http.Client // for answers that may pause for as long as they like
 	limits limits
 }
 
@@ -47,19 +48,25 @@ var _ Letters = (*Client)(nil)
 // NewClient returns a Client that asks over streams of Service, which dial opens: one for
 // each question.
 func NewClient(dial func(context.Context) (net.Conn, error)) *Client {
-	return &Client{limits: limits{MaxObjects, MaxKept}, http: &http.Client{
+	hastily := func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return hasty{c}, nil
+	}
+	return &Client{limits: limits{MaxObjects, MaxKept}, http: over(hastily), listen: over(dial)}
+}
+
+// over returns a client that asks over streams which dial opens.
+func over(dial func(context.Context) (net.Conn, error)) *http.Client {
+	return &http.Client{
 		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				c, err := dial(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return hasty{c}, nil
-			},
+			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 			DisableKeepAlives: true, DisableCompression: true, ResponseHeaderTimeout: patience, MaxResponseHeaderBytes: 16 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
 }
 
 // A hasty stream ends when nothing comes for longer than patience.
@@ -73,7 +80,7 @@ func (h hasty) Read(b []byte) (int, error) {
 
 // Standing returns how the agent stands.
 func (c *Client) Standing(ctx context.Context) (out Standing, err error) {
-	err = c.one(ctx, http.MethodGet, "/v1/standing", &out)
+	err = c.one(ctx, http.MethodGet, "/v1/standing", nil, &out)
 	out.Error = short(out.Error)
 	return out, err
 }
@@ -151,18 +158,18 @@ func (c *Client) List(ctx context.Context) (out []ledger.Letter, err error) {
 
 // Get implements Letters.
 func (c *Client) Get(ctx context.Context, id string) (l ledger.Letter, err error) {
-	err = c.one(ctx, http.MethodGet, "/v1/letters/"+url.PathEscape(id), &l)
+	err = c.one(ctx, http.MethodGet, "/v1/letters/"+url.PathEscape(id), nil, &l)
 	return tidy(l), err
 }
 
 // Retry implements Letters.
 func (c *Client) Retry(ctx context.Context, id string) error {
-	return c.one(ctx, http.MethodPost, "/v1/letters/"+url.PathEscape(id)+"/retry", &struct{}{})
+	return c.one(ctx, http.MethodPost, "/v1/letters/"+url.PathEscape(id)+"/retry", []byte("{}"), &struct{}{})
 }
 
 // Drop implements Letters.
 func (c *Client) Drop(ctx context.Context, id string) error {
-	return c.one(ctx, http.MethodPost, "/v1/letters/"+url.PathEscape(id)+"/drop", &struct{}{})
+	return c.one(ctx, http.MethodPost, "/v1/letters/"+url.PathEscape(id)+"/drop", []byte("{}"), &struct{}{})
 }
 
 // tidy returns a letter whose texts are as long as ours are.
@@ -180,11 +187,7 @@ func short(text string) string {
 }
 
 // one asks for one value, in at most maxLine bytes.
-func (c *Client) one(ctx context.Context, method, path string, to any) error {
-	var question []byte
-	if method == http.MethodPost {
-		question = []byte("{}")
-	}
+func (c *Client) one(ctx context.Context, method, path string, question []byte, to any) error {
 	got := false
 	err := c.lines(ctx, method, path, question, func(line []byte) error {
 		if got {
@@ -206,7 +209,11 @@ func (c *Client) lines(ctx context.Context, method, path string, question []byte
 	if err != nil {
 		return fmt.Errorf("inquiry: ask the agent: %w", err)
 	}
-	response, err := c.http.Do(request)
+	ask := c.http
+	if path == clusterPath {
+		ask = c.listen
+	}
+	response, err := ask.Do(request)
 	if err != nil {
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err // its address says nothing
@@ -218,7 +225,7 @@ func (c *Client) lines(ctx context.Context, method, path string, question []byte
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return refused(response, strings.HasPrefix(path, "/v1/letters/"))
+		return refused(response, missing(path))
 	}
 	lines := bufio.NewScanner(io.LimitReader(response.Body, maxAll))
 	lines.Buffer(nil, maxLine)
@@ -242,14 +249,25 @@ func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	return bufio.ScanLines(data, atEOF)
 }
 
-// refused returns why the agent does not answer, or does not about a letter.
-func refused(r *http.Response, letter bool) error {
+// missing returns what it means that there is nothing at a path; nil if that is said.
+func missing(path string) error {
+	switch {
+	case strings.HasPrefix(path, "/v1/letters/"):
+		return ErrNoLetter
+	case path == clusterPath:
+		return ErrNoCluster
+	}
+	return nil
+}
+
+// refused returns why the agent does not answer, or missing if it has nothing there.
+func refused(r *http.Response, missing error) error {
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxText))
 	if err != nil {
 		return fmt.Errorf("inquiry: the agent's answer: %w", err)
 	}
-	if letter && r.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("inquiry: ask the agent: %w", ErrNoLetter)
+	if missing != nil && r.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("inquiry: ask the agent: %w", missing)
 	}
 	var f failure
 	if json.Unmarshal(text, &f) != nil || f.Error == "" {

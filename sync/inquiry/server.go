@@ -17,12 +17,15 @@ const Service = "inquiry"
 // What is said over HTTP, as JSON:
 //
 //	GET  /v1/standing            Standing
+//	GET  /v1/cluster             a Cluster a line: the one that is known, and each that is another
 //	GET  /v1/objects?brief=true  an object a line
 //	POST /v1/objects             keys, answered by an object a line
 //	GET  /v1/letters             a letter a line, without its event
 //	GET  /v1/letters/{id}        a letter
 //	POST /v1/letters/{id}/retry  {}, answered by {}
 //	POST /v1/letters/{id}/drop   {}, answered by {}
+//	GET  /v1/plan                Plan without steps, then a Step a line
+//	POST /v1/adopt               adoption, answered by Adopted
 //
 // What fails is answered by a failure.
 
@@ -44,10 +47,12 @@ type Standing struct {
 	Copied      int    `json:"copied"`      // rows of the principal's table that it knows
 	Retrying    int    `json:"retrying"`    // objects whose last write failed, and will be tried again
 	DeadLetters int    `json:"deadLetters"` // what it cannot take in or hand over
+	Observing   bool   `json:"observing"`   // it writes only what is adopted
+	Withheld    int    `json:"withheld"`    // objects that it would write, did it not observe
 	Error       string `json:"error,omitempty"`
 }
 
-// Config says what is answered. All of it is needed.
+// Config says what is answered. All of it but Cluster is needed.
 type Config struct {
 	// Objects returns what the agent's store holds by now, keyed as on the link.
 	Objects func(context.Context) ([]resource.Object, error)
@@ -56,7 +61,12 @@ type Config struct {
 	Strangers bool
 	Letters   Letters
 	Standing  func() Standing
-	Changed   func(what string, l ledger.Letter) // is told of what was done about a letter
+	// Cluster returns what is known of the agent's cluster once it is another than after; nil
+	// is any. If it is nil, nothing is ever known.
+	Cluster func(ctx context.Context, after *Cluster) (Cluster, error)
+	Changed func(what string, l ledger.Letter) // is told of what was done about a letter
+	Plan    func(context.Context) (Plan, error)
+	Adopt   func(context.Context, Adoption) (Adopted, error)
 }
 
 // readers is how many callers may read all objects at once.
@@ -73,6 +83,11 @@ func Handler(c Config) http.Handler {
 	s := &server{c, make(chan struct{}, readers)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/standing", s.answer(func(*http.Request) (any, error) { return c.Standing(), nil }))
+	mux.HandleFunc("GET /v1/plan", s.plan)
+	mux.HandleFunc("POST /v1/adopt", s.answer(s.adopt))
+	if c.Cluster != nil {
+		mux.HandleFunc("GET /v1/cluster", s.cluster)
+	}
 	mux.HandleFunc("GET /v1/objects", s.objects)
 	mux.HandleFunc("POST /v1/objects", s.objects)
 	mux.HandleFunc("GET /v1/letters", s.letters)
@@ -100,6 +115,8 @@ func fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrNoLetter):
 		code = http.StatusNotFound
+	case errors.Is(err, ErrNotObserving), errors.Is(err, ErrNoObject), errors.Is(err, ErrNotAdopted):
+		code = http.StatusConflict
 	case errors.Is(err, errBusy):
 		code = http.StatusServiceUnavailable
 	}

@@ -1,6 +1,7 @@
 // Package ledger keeps dead letters: what one side of a link could not take in or hand
 // over, why, and the message itself where there is one. They are on disk, in one bbolt
 // file, so that a restart forgets none, and in memory, so that to read them never waits.
+// What a user has decided about objects is kept beside them, see Set.
 //
 // A letter is a state, not an entry of a journal: there is one for each key and cause, and
 // it goes when the cause does. What is kept for one peer is bounded, see MaxLetters and
@@ -40,10 +41,11 @@ type Ledger struct {
 
 	mu    sync.Mutex
 	books map[string]*Book
+	sets  map[string]*Set
 }
 
 // InMemory returns an empty Ledger that is lost with the process.
-func InMemory() *Ledger { return &Ledger{books: map[string]*Book{}} }
+func InMemory() *Ledger { return &Ledger{books: map[string]*Book{}, sets: map[string]*Set{}} }
 
 // Open opens the Ledger in a file, which is made if need be, as is its folder. It is ErrInUse
 // if another process has it open. Any other error is about the disk, and comes beside a Ledger
@@ -73,6 +75,9 @@ func (l *Ledger) load() error {
 		return tx.ForEach(func(peer []byte, bucket *bbolt.Bucket) error {
 			if string(peer) == owner {
 				l.identity = string(bucket.Get([]byte(owner)))
+				return nil
+			}
+			if l.readSet(string(peer), bucket) {
 				return nil
 			}
 			b := l.Book(string(peer))
@@ -119,8 +124,13 @@ func (l *Ledger) write(tx *bbolt.Tx) error {
 		}
 	}
 	l.mu.Lock()
-	books := slices.Collect(maps.Values(l.books))
+	books, sets := slices.Collect(maps.Values(l.books)), slices.Collect(maps.Values(l.sets))
 	l.mu.Unlock()
+	for _, s := range sets {
+		if err := s.write(tx); err != nil {
+			return err
+		}
+	}
 	for _, b := range books {
 		for _, letter := range b.snapshot() {
 			if err := putLetter(tx, b.peer, letter); err != nil {

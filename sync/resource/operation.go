@@ -27,6 +27,21 @@ func OperationNamed(id, uid, operation string) (startedAt time.Time, ok bool) {
 	return startedAt, id == OperationID(uid, startedAt, operation)
 }
 
+// SyncOperation returns the request to sync an Application of this spec, as Argo CD's own
+// automatic sync makes it, but that nothing is pruned: by is told to have initiated it.
+func SyncOperation(spec, by string) string {
+	policy, _ := decodeObject(spec)["syncPolicy"].(map[string]any)
+	sync := map[string]any{}
+	if options := policy["syncOptions"]; options != nil {
+		sync["syncOptions"] = options
+	}
+	op := map[string]any{"initiatedBy": map[string]any{"automated": true, "username": by}, "sync": sync}
+	if again := policy["retry"]; again != nil {
+		op["retry"] = again
+	}
+	return Canonical(op)
+}
+
 // separator stands before the id of each request that was taken back.
 const separator = "!"
 

@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"strings"
 )
 
 // A Side is one end of a link.
@@ -51,6 +52,15 @@ type Key struct {
 // String returns the key as kind/namespace/name, the form that logs show and
 // ParseKey reads.
 func (k Key) String() string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
+
+// ParseKey is the inverse of Key.String.
+func ParseKey(text string) (Key, bool) {
+	parts := strings.SplitN(text, "/", 3)
+	if len(parts) < 3 {
+		return Key{}, false
+	}
+	return Key{Kind(parts[0]), parts[1], parts[2]}, true
+}
 
 // Compare orders keys by kind, namespace and name.
 func (k Key) Compare(l Key) int {

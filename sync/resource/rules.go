@@ -34,12 +34,31 @@ const (
 	Upsert                   // the copy is changed in place
 )
 
+// A Recreation says what becomes of a copy that somebody at the agent has deleted, and that
+// is made again because its original is there.
+type Recreation uint8
+
+// The policies for copies that are made again.
+const (
+	// Ignored: the copy has what its original says, and begins without a status, for a status
+	// never travels to where it is made. What the principal shows follows it: nothing, and
+	// then what Argo CD finds.
+	Ignored Recreation = iota
+	// Cleared: no operation and no status of the copy before is left at either side. That is
+	// what comes of Ignored too, and it has a name for those who rely on it.
+	Cleared
+	// Resynced: besides, the copy is made with a request to sync it, so that what it had
+	// deployed comes back where Argo CD does not sync by itself.
+	Resynced
+)
+
 // Rules say who owns what, and how the two sides of one link behave. They are the
 // only place where a Mode is looked at.
 type Rules struct {
 	Mode     Mode
-	Adopt    bool     // whether an object that is nobody's copy is taken over when the peer names its Key
-	Mismatch Mismatch // for copies of an original that is known to be deleted
+	Adopt    bool       // whether an object that is nobody's copy is taken over when the peer names its Key
+	Mismatch Mismatch   // for copies of an original that is known to be deleted
+	Recreate Recreation // for copies that somebody at the agent has deleted
 }
 
 // Annotations by which an object overrides Rules.Adopt (set on the object that would
@@ -158,6 +177,11 @@ func (r Rules) Recreates(k Kind, original string) bool {
 		return false
 	}
 	return r.Mismatch == Recreate
+}
+
+// Resyncs reports whether side s has a copy of kind k synced that it makes again.
+func (r Rules) Resyncs(s Side, k Kind) bool {
+	return s == Agent && r.Mode == Managed && k == Application && r.Recreate == Resynced
 }
 
 // Confirmed reports whether a deletion of kind k is made known while it is under way, and

@@ -37,8 +37,8 @@ func (s *Session) loop(ctx context.Context) error {
 		select {
 		case i = <-s.inputs:
 		case <-tick.C:
-		case answer := <-s.inspect:
-			answer <- eng.Status()
+		case look := <-s.inspect:
+			look(eng)
 			continue
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -60,7 +60,7 @@ type Config struct {
 type Session struct {
 	cfg     Config
 	inputs  chan input
-	inspect chan chan engine.Status
+	inspect chan func(*engine.Engine)
 	started atomic.Bool
 	done    chan struct{}             // closed when the loop has ended
 	pair    atomic.Pointer[seal.Pair] // of our key and the peer's; nil until that is known
@@ -110,7 +110,7 @@ func New(c Config) (*Session, error) {
 	s := &Session{
 		cfg:     c,
 		inputs:  make(chan input),
-		inspect: make(chan chan engine.Status),
+		inspect: make(chan func(*engine.Engine)),
 		done:    make(chan struct{}),
 		listing: newListing(),
 		opener:  newOpener(),
@@ -157,13 +157,46 @@ func (s *Session) Status() Status {
 	if !s.started.Load() {
 		return st
 	}
-	answer := make(chan engine.Status, 1)
-	select {
-	case s.inspect <- answer:
-		st.Engine, st.Running = <-answer, true
-	case <-s.done:
-	}
+	st.Running = s.look(context.Background(), func(e *engine.Engine) { st.Engine = e.Status() }) == nil
 	return st
+}
+
+// Plan returns what this side would change in its store by now, see engine.Plan, and whether
+// it knows the whole of the peer's table.
+func (s *Session) Plan(ctx context.Context) (all []engine.Change, whole bool, err error) {
+	err = s.look(ctx, func(e *engine.Engine) { all, whole = e.Plan(time.Now()), e.InStep() })
+	if err != nil {
+		return nil, false, fmt.Errorf("session: plan: %w", err)
+	}
+	return all, whole, nil
+}
+
+// Known returns those of keys that the peer names, or of which there is a copy.
+func (s *Session) Known(ctx context.Context, keys []resource.Key) (known []resource.Key, err error) {
+	err = s.look(ctx, func(e *engine.Engine) {
+		known = slices.DeleteFunc(slices.Clone(keys), func(k resource.Key) bool { return !e.Knows(k) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("session: look for objects: %w", err)
+	}
+	return known, nil
+}
+
+// errEnded says that nothing can be asked of a Session any more.
+var errEnded = errors.New("it has ended")
+
+// look has the loop show the Engine to f, and returns once it has.
+func (s *Session) look(ctx context.Context, f func(*engine.Engine)) error {
+	seen := make(chan struct{})
+	select {
+	case s.inspect <- func(e *engine.Engine) { f(e); close(seen) }:
+		<-seen // the loop waits for nothing
+		return nil
+	case <-s.done:
+		return errEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Approve has the copies removed that this side or the peer holds back. of is the digest of
@@ -179,7 +212,12 @@ func (s *Session) Retry(ctx context.Context, key string) error {
 	if err != nil || engine.Reserved(k) {
 		return fmt.Errorf("session: retry %q: it is no object's: it comes again by itself, or not at all", key)
 	}
-	return s.tell(ctx, "retry "+key, engine.Retry{Key: k})
+	return s.Again(ctx, k)
+}
+
+// Again has what was Withheld of an object, or could not be done, tried again.
+func (s *Session) Again(ctx context.Context, k resource.Key) error {
+	return s.tell(ctx, "retry "+k.String(), engine.Retry{Key: k})
 }
 
 // tell gives the Engine what a user wants.
@@ -188,7 +226,7 @@ func (s *Session) tell(ctx context.Context, what string, ev engine.Event) error 
 	case s.inputs <- input{event: ev}:
 		return nil
 	case <-s.done:
-		return fmt.Errorf("session: %s: it has ended", what)
+		return fmt.Errorf("session: %s: %w", what, errEnded)
 	case <-ctx.Done():
 		return fmt.Errorf("session: %s: %w", what, context.Cause(ctx))
 	}

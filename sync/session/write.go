@@ -53,6 +53,10 @@ func (s *Session) outcome(k resource.Key, act string, err error) engine.Wrote {
 	case errors.Is(err, backend.ErrConflict):
 		log.Debug("object overtaken")
 		return done
+	case errors.Is(err, backend.ErrWithheld):
+		done.Outcome = engine.Withheld
+		log.Debug("object withheld")
+		return done
 	case errors.Is(err, backend.ErrRefused):
 		done.Outcome = engine.Refused
 		log.Warn("object refused", zap.Error(err))
