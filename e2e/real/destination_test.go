@@ -20,6 +20,7 @@ import (
 // has them: edge-1 and edge-2, on whose spokes Argo CD runs, and beside them edge-3, which is
 // autonomous. The hub has Argo CD's own server and its ApplicationSet controller.
 func TestDestination(t *testing.T) {
+	t.Parallel()
 	by := func(more ...string) []string {
 		return append([]string{"--destination-based-mapping", "--allowed-namespaces", "team-*"}, more...)
 	}

@@ -72,6 +72,13 @@ func newWorld(t *testing.T) *world {
 	)
 }
 
+// TestMain sets what all worlds share: they are played side by side, for each of them waits most
+// of its time.
+func TestMain(m *testing.M) {
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
+	os.Exit(m.Run())
+}
+
 // newWorldOf is newWorld of these clusters, with these agents being autonomous.
 func newWorldOf(t *testing.T, autonomous []string, clusters ...stack.ClusterConfig) *world {
 	return newWorldBy(t, nil, autonomous, clusters...)
@@ -80,7 +87,6 @@ func newWorldOf(t *testing.T, autonomous []string, clusters ...stack.ClusterConf
 // newWorldBy is newWorldOf where the principal, whose name is "", and agents have further
 // flags.
 func newWorldBy(t *testing.T, flags map[string][]string, autonomous []string, clusters ...stack.ClusterConfig) *world {
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
 	s := stacktest.Start(t, stack.Config{Clusters: clusters})
 	w := &world{stack: s, hub: s.Cluster("hub"), flags: flags, dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
 	w.repos, w.revoked, w.autonomous = map[string]*stack.GitRepo{}, map[string][]span{}, map[string]bool{}
