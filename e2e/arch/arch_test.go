@@ -34,6 +34,7 @@ var rules = []rule{
 	{"transport/identity/...", []string{"std", "transport/identity/..."}, "identity is the one thing that adapters share"},
 	{"transport/linktest/...", []string{"std", "transport", "transport/linktest/...", "github.com/cloudevents/...", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/net/nettest", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
 	{"transport/mux", []string{"std", "transport"}, "adapters share how streams are made of packets, and it knows none of them"},
+	{"transport/packetlink", []string{"std", "transport", "transport/mux"}, "what makes a Link of packets knows no adapter"},
 	{"transport/memlink", []string{"std", "transport", "transport/mux", "github.com/cloudevents/...", "github.com/google/uuid"}, "adapters know their interface only"},
 	{"transport/natslink", []string{"std", "transport", "transport/identity", "transport/mux", "github.com/nats-io/...", "github.com/cloudevents/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "golang.org/x/sys/..."}, "adapters know their interface only, and only this one has a NATS server"},
 	{"transport/natslink/netfault", []string{"std"}, "a bad network knows nothing of what crosses it"},

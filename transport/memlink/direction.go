@@ -13,7 +13,6 @@ import (
 // it.
 type direction struct {
 	epoch  string
-	losses int // how many logs were lost
 	log    map[string]*row
 	sent   uint64        // rows ever made
 	moving queue         // keys whose last row is not in the copy
@@ -46,14 +45,15 @@ func (d *direction) put(m transport.Message) {
 	d.moving.push(m.Key)
 }
 
-// cross brings the last row of k into the copy, and reports whether there was one.
-func (d *direction) cross(k string) bool {
+// cross brings the last row of k into the copy, if there is one.
+func (d *direction) cross(k string) (v at, ok bool) {
 	r := d.log[k]
 	if r == nil {
-		return false
+		return v, false
 	}
 	d.place++
-	d.copy[k] = at{r, d.place}
+	v = at{r, d.place}
+	d.copy[k] = v
 	switch {
 	case reserved(k):
 		d.counts.Reserved++
@@ -62,7 +62,7 @@ func (d *direction) cross(k string) bool {
 	default:
 		d.counts.Values++
 	}
-	return true
+	return v, true
 }
 
 // begin begins a new log.
@@ -79,14 +79,9 @@ func (d *direction) empty() {
 	}
 }
 
-// kept returns the keys of the copy by their place.
-func (d *direction) kept() queue {
-	all := slices.SortedFunc(maps.Values(d.copy), func(a, b at) int { return cmp.Compare(a.place, b.place) })
-	var q queue
-	for _, v := range all {
-		q.push(v.message.Key)
-	}
-	return q
+// kept returns the copy in the order of its places.
+func (d *direction) kept() []at {
+	return slices.SortedFunc(maps.Values(d.copy), func(a, b at) int { return cmp.Compare(a.place, b.place) })
 }
 
 // age forgets all tombstones.

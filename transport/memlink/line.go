@@ -90,7 +90,6 @@ func (l *line) settle() {
 	if l.conn == nil && l.weather.Line == Whole && !l.broken && l.ends[hub] != nil && l.ends[agent] != nil {
 		l.conn = &connection{ends: l.ends}
 		l.conn.join()
-		l.wake()
 	}
 	l.flow(hub)
 	l.flow(agent)
@@ -103,15 +102,6 @@ func (l *line) disconnect() {
 	}
 	l.conn.part()
 	l.conn = nil
-	l.wake()
-}
-
-func (l *line) wake() {
-	for _, e := range l.ends {
-		if e != nil {
-			e.stir()
-		}
-	}
 }
 
 // flow lets cross what waits in the table of side s, or has a wave do so later.
@@ -143,10 +133,11 @@ func (l *line) move(s side, n int) {
 	d := &l.tables[s]
 	for ; n > 0 && l.passes(); n-- {
 		k := d.moving.pop()
-		if !d.cross(k) {
+		v, ok := d.cross(k)
+		if !ok {
 			continue
 		}
-		l.conn.ends[1-s].arrived(k)
+		l.conn.ends[1-s].arrived(v)
 		if l.rnd.Float64() < l.weather.Break {
 			l.snap()
 		}
@@ -188,9 +179,8 @@ func (l *line) lose(s Store) {
 func (l *line) loseLog(s side) {
 	d := &l.tables[s]
 	d.begin(random(l.rnd))
-	d.losses++
 	if e := l.ends[s]; e != nil {
-		e.stir()
+		e.inbox.LogLost()
 	}
 }
 

@@ -34,7 +34,8 @@ type carrier struct {
 	again   bool // there may be something new since the goroutine has looked
 }
 
-// join begins a session of streams on c. The line's lock is held.
+// join tells both ends of each other, and begins a session of streams on c. The line's lock is
+// held.
 func (c *connection) join() {
 	var sessions [2]*mux.Session
 	for s, e := range c.ends {
@@ -43,13 +44,16 @@ func (c *connection) join() {
 	for s, e := range c.ends {
 		c.streams[s] = &carrier{line: e.line, conn: c, from: sessions[s], to: sessions[1-s]}
 		e.carrier.Store(c.streams[s])
+		peer := c.ends[1-s].process.presence
+		e.inbox.There(&peer)
 	}
 }
 
-// part ends the session of streams on c. The line's lock is held.
+// part is the end of what join has begun. The line's lock is held.
 func (c *connection) part() {
 	for _, e := range c.ends {
 		e.carrier.Store(nil)
+		e.inbox.There(nil)
 		e.streams.End("the connection is gone")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -117,14 +116,7 @@ func (l *link) Log(ctx context.Context) (transport.Log, error) {
 		if err != nil {
 			return fmt.Errorf("natslink: log of link to %s: %w", l.peer, err)
 		}
-		delete(log.Rows, m.Key)
-		if m.Tombstone() {
-			return nil
-		}
-		if !strings.HasPrefix(m.Key, "$") {
-			m.Event.DataEncoded = nil
-		}
-		log.Rows[m.Key] = m
+		log.Put(m)
 		return nil
 	})
 	if err != nil {

@@ -1,248 +1,159 @@
 package filelink
 
 import (
-	"context"
 	"crypto/rand"
-	"encoding/gob"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
-	"github.com/argocd-fabric/argocd-agent/transport/mux"
+	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
 )
+
+// How often a side says that it is there, and how long it may be silent.
+const (
+	beat    = 100 * time.Millisecond
+	silence = 5 * time.Second
+)
+
+// A hello is what a side says of itself. The sides are connected while each hears the
+// other's name, which is another one after every connection that the side has lost.
+type hello struct {
+	transport.Presence
+	Round, Beat int
+	Hears       string
+	Taken       int // packets of this connection
+}
+
+func (h hello) name() string        { return fmt.Sprint(h.Process, ".", h.Round) }
+func (h hello) packet(n int) string { return fmt.Sprint("p.", h.name(), ".", n) }
 
 // A link is one end. Its run looks at the folders, and does what there is to do.
 type link struct {
-	dir, peer              string
-	streams                *mux.Mux
-	stir, news, done, over chan struct{} // look at the folders, at the queue; closed; run has ended
+	*packetlink.End
+	dir  string
+	done chan struct{} // closed with the link
+	once sync.Once
+	over sync.WaitGroup
 
-	mu     sync.Mutex
-	file   *os.File // the log,
-	log    *gob.Encoder
-	epoch  string
-	rows   map[string]row
-	unsent map[string]bool // keys of rows
-	told   map[string]transport.Delivery
-	queue  []string // keys of told
-	at     uint64   // how many were told
-	line   line
+	me, them, said hello
+	at, heard      time.Time              // when me was said, and when them was another
+	conn           *packetlink.Connection // nil while there is none
+	sent, gone     int                    // packets that were sent, and that the peer has taken
 }
 
-// A row is a Message: its Event without data, and its data.
-type row struct {
-	Key, Digest string
-	Event, Data []byte
-}
-
-func (r row) message() (m transport.Message) {
-	m.Key, m.Digest = r.Key, r.Digest
-	_ = json.Unmarshal(r.Event, &m.Event) // which Send has made
-	m.Event.DataEncoded = r.Data
-	return m
-}
-
-func newLink(dir, name, peer string, p transport.Presence) (*link, error) {
-	l := &link{
-		dir: dir, peer: peer, rows: map[string]row{}, told: map[string]transport.Delivery{}, line: line{me: hello{Presence: p}},
-		stir: make(chan struct{}, 1), news: make(chan struct{}, 1), done: make(chan struct{}), over: make(chan struct{}),
-	}
-	l.line.me.Process = rand.Text()
-	l.streams = mux.New(mux.Config{Local: name, Peer: peer, Wake: func() { signal(l.stir) }})
-	l.tell("", transport.Delivery{Event: transport.Replayed})
-	if f, err := os.Open(l.path("log")); err == nil {
-		d := gob.NewDecoder(f)
-		err = d.Decode(&l.epoch)
-		for r := (row{}); err == nil; r = (row{}) {
-			if err = d.Decode(&r); err == nil { // what is not whole was not sent
-				l.rows[r.Key] = r
-			}
-		}
-		f.Close()
-	}
-	if err := l.begin(); err != nil {
+func open(dir, name, peer string, p transport.Presence) (transport.Link, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	go l.run()
+	end, err := packetlink.Open(packetlink.Config{Local: name, Peer: peer, Keeper: &packetlink.File{Path: filepath.Join(dir, "log")}})
+	if err != nil {
+		return nil, err
+	}
+	l := &link{End: end, dir: dir, done: make(chan struct{}), me: hello{Presence: p}}
+	l.me.Process = rand.Text()
+	l.over.Go(l.run)
 	return l, nil
 }
 
 func (l *link) path(name string) string { return filepath.Join(l.dir, name) }
 
-// begin writes the log anew.
-func (l *link) begin() (err error) {
-	if l.epoch == "" {
-		l.epoch, l.rows = rand.Text(), map[string]row{}
-	}
-	if err = os.MkdirAll(l.dir, 0o700); err == nil {
-		l.file, err = os.Create(l.path("log.new"))
-	}
-	if err != nil {
-		return err
-	}
-	l.log, l.unsent = gob.NewEncoder(l.file), map[string]bool{}
-	err = l.log.Encode(l.epoch)
-	for k, r := range l.rows {
-		if l.unsent[k] = true; err == nil {
-			err = l.log.Encode(r)
-		}
-	}
-	if err == nil {
-		err = os.Rename(l.path("log.new"), l.path("log"))
-	}
-	return err
-}
-
-// check begins another log if somebody has taken the log away.
-func (l *link) check() error {
-	is, err := os.Stat(l.path("log"))
-	if was, _ := l.file.Stat(); err == nil && os.SameFile(is, was) {
-		return nil
-	}
-	l.file.Close()
-	l.epoch = ""
-	l.tell("", transport.Delivery{Event: transport.LogLost})
-	return l.begin()
-}
-
-// tell has a Delivery received, in the place of another one of its key that was not yet.
-func (l *link) tell(key string, d transport.Delivery) {
-	l.at++
-	if key == "" {
-		key = "\x00" + strconv.FormatUint(l.at, 10)
-	}
-	if _, waits := l.told[key]; !waits {
-		l.queue = append(l.queue, key)
-	}
-	d.At, d.Ack = l.at, func() {}
-	l.told[key] = d
-	signal(l.news)
-}
-
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-func (l *link) closed() bool {
-	select {
-	case <-l.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// usable says why the link cannot be used.
-func (l *link) usable(ctx context.Context) error {
-	if l.closed() {
-		return transport.ErrClosed
-	}
-	return context.Cause(ctx)
-}
-
-// Peer implements transport.Link.
-func (l *link) Peer() string { return l.peer }
-
-// Streams implements transport.Link.
-func (l *link) Streams() transport.Streams { return l.streams }
-
-// Log implements transport.Link.
-func (l *link) Log(ctx context.Context) (transport.Log, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	log := transport.Log{Epoch: l.epoch, Keeps: true, Rows: map[string]transport.Message{}}
-	for k, r := range l.rows {
-		if k[0] != '$' {
-			r.Data = nil
-		}
-		if r.Digest != "" {
-			log.Rows[k] = r.message()
-		}
-	}
-	return log, l.usable(ctx)
-}
-
-// Send implements transport.Link.
-func (l *link) Send(ctx context.Context, m transport.Message) error {
-	r := row{Key: m.Key, Digest: m.Digest, Data: m.Event.DataEncoded}
-	m.Event.DataEncoded = nil
-	text, err := json.Marshal(m.Event)
-	r.Event = text
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch used := l.usable(ctx); {
-	case used != nil:
-		err = used
-	case len(r.Data) > transport.MaxMessage:
-		err = transport.ErrTooLarge
-	case err == nil:
-		if err = l.check(); err == nil {
-			err = l.log.Encode(r)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("filelink: send %q to %s: %w", m.Key, l.peer, err)
-	}
-	l.rows[m.Key], l.unsent[m.Key] = r, true
-	return nil
-}
-
-// Receive implements transport.Link.
-func (l *link) Receive(ctx context.Context) (transport.Delivery, error) {
-	for {
-		if d, err := l.next(ctx); d.Ack != nil || err != nil {
-			return d, err
-		}
-		select {
-		case <-l.news:
-		case <-l.done:
-		case <-ctx.Done():
-		}
-	}
-}
-
-func (l *link) next(ctx context.Context) (d transport.Delivery, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err = l.usable(ctx); err == nil && len(l.queue) > 0 {
-		d = l.told[l.queue[0]]
-		delete(l.told, l.queue[0])
-		l.queue = l.queue[1:]
-	}
-	return d, err
-}
-
 // Close implements transport.Link.
 func (l *link) Close() error {
-	l.mu.Lock()
-	if !l.closed() {
-		close(l.done)
-	}
-	l.mu.Unlock()
-	<-l.over
-	return nil
+	l.once.Do(func() { close(l.done) })
+	l.over.Wait()
+	return l.End.Close()
 }
 
 func (l *link) run() {
-	for !l.closed() {
+	for {
 		l.look(time.Now())
 		select {
 		case <-time.After(2 * time.Millisecond):
-		case <-l.stir:
+		case <-l.Ready():
 		case <-l.done:
+			l.hush()
+			os.Remove(l.path("hello")) // if it stays, the peer notices a little later
+			return
 		}
 	}
-	l.streams.Close()
+}
+
+// look does what there is to do.
+func (l *link) look(now time.Time) {
+	_ = l.Check() // what fails now fails in Send, too
+	h := hello{}
+	if text, err := os.ReadFile(l.path("peer/hello")); err == nil {
+		_ = json.Unmarshal(text, &h) // what is no hello is none
+	}
+	if h != l.them {
+		l.heard = now
+	}
+	there := h.Process != "" && now.Sub(l.heard) < silence
+	if l.conn != nil && (!there || h.name() != l.them.name() || h.Hears != l.me.name() || l.exchange(now) != nil) {
+		l.disconnect()
+	}
+	if l.them, l.me.Hears = h, ""; there {
+		l.me.Hears = h.name()
+	}
+	if l.conn == nil && there && h.Hears == l.me.name() {
+		l.conn = l.Begin(h.Presence)
+	}
+	if l.me != l.said || now.Sub(l.at) >= beat {
+		l.me.Beat++
+		if text, err := json.Marshal(l.me); err == nil && replace(l.path("hello"), text) == nil {
+			l.said, l.at = l.me, now
+		}
+	}
+}
+
+func (l *link) disconnect() {
+	l.End.End("the other folder is out of reach")
 	l.hush()
-	os.Remove(l.path("hello")) // if it stays, the peer notices a little later
-	l.file.Close()
-	close(l.over)
+	l.conn, l.sent, l.gone, l.me.Taken = nil, 0, 0, 0
+	l.me.Round++
+}
+
+// hush removes the packets that were not taken.
+func (l *link) hush() {
+	for ; l.gone < l.sent; l.gone++ {
+		os.Remove(l.path(l.me.packet(l.gone)))
+	}
+}
+
+// exchange reads the packets that have come, and writes what there is to send.
+func (l *link) exchange(now time.Time) error {
+	for ; ; l.me.Taken++ {
+		packet, err := os.ReadFile(l.path("peer/" + l.them.packet(l.me.Taken)))
+		if err != nil {
+			break // there are no more
+		}
+		if err := l.conn.Take(packet, now); err != nil {
+			return err
+		}
+	}
+	for ; l.gone < min(l.them.Taken, l.sent); l.gone++ {
+		os.Remove(l.path(l.me.packet(l.gone)))
+	}
+	for {
+		packet := l.conn.Next(nil, now)
+		if len(packet) == 0 {
+			return nil
+		}
+		l.sent++
+		if err := replace(l.path(l.me.packet(l.sent-1)), packet); err != nil {
+			return err
+		}
+	}
+}
+
+// replace replaces a file as a whole.
+func replace(file string, text []byte) error {
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
 }
