@@ -16,6 +16,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/observe"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -25,7 +26,7 @@ import (
 )
 
 // Config is what an Agent is made of. All fields but Destination, Allowed,
-// Expiry, Key, Letters and Adopted are needed.
+// Expiry, Key, Letters, Cluster and Adopted are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of Argo CD, and of the objects that are kept in step
@@ -40,6 +41,9 @@ type Config struct {
 	Tick        time.Duration  // see session.Config
 	Key         seal.Key       // for what is secret, see session.Config
 	Letters     *ledger.Book   // the dead letters; nil keeps them in memory
+	// Cluster returns what the cluster says of itself, which the hub's users are shown; nil is
+	// that of an agent without one.
+	Cluster func(context.Context) (inquiry.Cluster, error)
 	// Adopted, if it is set, has the Agent only observe: it writes nothing on its cluster but
 	// what is in this list, which the principal's user changes.
 	Adopted observe.List
@@ -51,6 +55,7 @@ type Agent struct {
 	cfg     Config
 	store   backend.Store  // as the session sees it
 	gate    *observe.Store // the store, if this Agent only observes
+	cluster *board
 	session atomic.Pointer[session.Session]
 	listed  atomic.Bool // the store has been
 }
@@ -70,7 +75,7 @@ func New(c Config) (*Agent, error) {
 	if c.Letters == nil {
 		c.Letters = ledger.InMemory().Book("principal")
 	}
-	a := &Agent{cfg: c}
+	a := &Agent{cfg: c, cluster: newBoard()}
 	a.store = a.place().view(c.Store, func() { a.listed.Store(true) })
 	if c.Adopted != nil {
 		a.gate = observe.New(a.store, c.Adopted)
@@ -109,6 +114,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer beside.Wait()
 	defer stop()
 	beside.Go(func() { a.watch(ctx) })
+	if a.cfg.Cluster != nil {
+		beside.Go(func() { a.cluster.follow(ctx, a.cfg.Cluster, a.cfg.Log) })
+	}
 	beside.Go(func() { a.serve(ctx, link.Streams()) })
 	return s.Run(ctx)
 }

@@ -45,7 +45,12 @@ func (a *Agent) serve(ctx context.Context, streams transport.Streams) {
 // inquiries answers what the principal's users ask of this side.
 func (a *Agent) inquiries() http.Handler {
 	store := a.place().view(a.cfg.Store, func() {})
+	told := a.cluster.next
+	if a.cfg.Cluster == nil {
+		told = nil
+	}
 	return inquiry.Handler(inquiry.Config{
+		Cluster: told,
 		Objects: func(ctx context.Context) ([]resource.Object, error) {
 			return verify.Read(ctx, store, backend.Scope{})
 		},

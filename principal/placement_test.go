@@ -48,6 +48,53 @@ func TestPlacementKeys(t *testing.T) {
 	}
 }
 
+// Under destination mapping a key has the namespace that its Application has on the hub, but
+// for Argo CD's own.
+func TestPlacementKeysByDestination(t *testing.T) {
+	p := Placement{Agent: "edge-1", Namespace: "argocd", Destination: true}
+	project := resource.Key{Kind: resource.Project, Namespace: "argocd", Name: "p"}
+	for _, c := range []struct{ hub, link resource.Key }{
+		{app("argocd", "web"), app("", "web")},
+		{app("team-a", "web"), app("team-a", "web")},
+		{app("edge-1", "web"), app("edge-1", "web")},
+		{project, resource.Key{Kind: resource.Project, Name: "p"}},
+	} {
+		link, ok := p.Out(c.hub)
+		require.True(t, ok, c.hub)
+		require.Equal(t, c.link, link)
+		back, ok := p.In(link)
+		require.True(t, ok, c.link)
+		require.Equal(t, c.hub, back)
+	}
+	beside := resource.Key{Kind: resource.Project, Namespace: "team-a", Name: "p"}
+	for _, none := range []resource.Key{app("argocd", "web"), app("team-a", ""), beside} {
+		_, ok := p.In(none)
+		require.False(t, ok, none)
+	}
+	for _, none := range []resource.Key{app("", "web"), beside} {
+		_, ok := p.Out(none)
+		require.False(t, ok, none)
+	}
+	var parts resource.Parts
+	parts[resource.Spec] = `{"destinations":[{"name":"edge-*","namespace":"web"}],"sourceNamespaces":["team-a"]}`
+	require.Equal(t, `{"destinations":[{"name":"edge-1","namespace":"web","server":"https://kubernetes.default.svc"}],"sourceNamespaces":["team-a"]}`,
+		p.Down(project, parts)[resource.Spec])
+}
+
+func TestAim(t *testing.T) {
+	for spec, agent := range map[string]string{
+		`{"destination":{"name":"edge-1","namespace":"web"}}`:              "edge-1",
+		`{"destination":{"name":"in-cluster"}}`:                            "",
+		`{"destination":{"server":"https://proxy:9090?agentName=edge-1"}}`: "",
+		`{"destination":{"name":7}}`:                                       "",
+		`{"destination":"edge-1"}`:                                         "",
+		`[]`:                                                               "",
+		``:                                                                 "",
+	} {
+		require.Equal(t, agent, aim(spec), spec)
+	}
+}
+
 func TestPlacementOfParts(t *testing.T) {
 	const child = `{"resources":[{"group":"argoproj.io","kind":"Application","name":"c","namespace":"argocd"},` +
 		`{"group":"argoproj.io","kind":"AppProject","namespace":"argocd"},{"kind":"Service","namespace":"web"},7]}`

@@ -38,6 +38,7 @@ type Config struct {
 	Unscoped    bool           // see Placement.Unscoped
 	Ledger      *ledger.Ledger // of dead letters, by agent; nil is one in memory
 	Tick        time.Duration  // see session.Config
+	Stale       time.Duration  // see engine.Config
 	Log         *zap.Logger
 }
 
@@ -60,8 +61,8 @@ func New(c Config) (*Principal, error) {
 		return nil, errors.New("principal: hub, store, registry and log are needed")
 	case c.Namespace == "":
 		return nil, errors.New("principal: no namespace")
-	case c.Tick <= 0:
-		return nil, fmt.Errorf("principal: tick of %v", c.Tick)
+	case c.Tick <= 0, c.Stale < 0:
+		return nil, fmt.Errorf("principal: tick of %v, stale after %v", c.Tick, c.Stale)
 	}
 	if c.Key.Zero() {
 		k, err := seal.New()

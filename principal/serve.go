@@ -51,6 +51,7 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 			Rules: resource.Rules{Mode: a.Mode, Mismatch: p.cfg.Mismatch},
 			Self:  p.cfg.Identity,
 			Peer:  a.Name,
+			Stale: p.cfg.Stale,
 		},
 		Link:    link,
 		Tick:    p.cfg.Tick,

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -42,9 +43,10 @@ type HomeConfig struct {
 // sides. Errors wrap fs.ErrNotExist and fs.ErrExist where an object lacks or is there, and
 // fs.ErrPermission where the API server says that the program may not.
 type Home struct {
-	cfg      HomeConfig
-	client   dynamic.Interface
-	metadata metadata.Interface
+	cfg       HomeConfig
+	client    dynamic.Interface
+	metadata  metadata.Interface
+	discovery *discovery.DiscoveryClient
 }
 
 // NewHome returns a Home. It does not reach out.
@@ -67,7 +69,11 @@ func NewHome(cfg HomeConfig) (*Home, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
 	}
-	return &Home{cfg, client, meta}, nil
+	serves, err := discovery.NewDiscoveryClientForConfigAndClient(c.rest, &limited)
+	if err != nil {
+		return nil, fmt.Errorf("kubestore: %w", err)
+	}
+	return &Home{cfg, client, meta, serves}, nil
 }
 
 // Identity returns the hub's stable identity, which is made once: however many ask for it

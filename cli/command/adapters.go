@@ -15,6 +15,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/agentsfile"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal/hybrid"
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -53,8 +54,9 @@ type cluster struct {
 	run      func(context.Context) error // the store works while it runs; nil: always
 	secrets  secrets
 	keep     keeper
-	registry backend.Registry                      // of a hub
-	identity func(context.Context) (string, error) // of a hub; made if there is none
+	registry backend.Registry                               // of a hub
+	identity func(context.Context) (string, error)          // of a hub; made if there is none
+	served   func(context.Context) (inquiry.Cluster, error) // of an agent; nil where there is no cluster
 	// controllers are Argo CD's own of a hub, where there is a cluster to have any; else nil.
 	controllers func(context.Context) ([]hybrid.Controller, error)
 }

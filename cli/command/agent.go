@@ -120,6 +120,7 @@ func runAgent(c *cli.Context) error {
 		Tick:        p.tick,
 		Key:         key,
 		Letters:     book,
+		Cluster:     cluster.served,
 		Adopted:     adopted,
 		Log:         log,
 	})

@@ -10,7 +10,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -32,7 +34,7 @@ func clusterFlags(f shell.Flags) []cli.Flag {
 		f.Bool("redis-tls-enabled", "", "reach Redis by TLS"),
 		f.String("redis-ca-path", "", "", "a `file` with the CA of its certificate; empty is the system's"),
 		f.String("resource-proxy-address", "", "argocd-agent-resource-proxy:9090", "the `host:port` in agents' cluster Secrets, by which Argo CD knows their clusters"),
-		f.Duration("stale-after", "", 5*time.Minute, "for which `duration` an agent may be away before its cluster is shown as failed"),
+		f.Duration("stale-after", "", 5*time.Minute, "for which `duration` an agent may be away before its cluster is shown as failed, and each of its Applications says so (condition AgentPending)"),
 	}
 }
 
@@ -106,17 +108,24 @@ func redisCredentials(dir, password string) func(context.Context) (user, passwor
 const showInterval = 2 * time.Second
 
 // showClusters tells w of all agents until ctx is done, and returns its cause.
-func showClusters(ctx context.Context, p *principal.Principal, w *clusterinfo.Writer, proxy string) error {
+func showClusters(ctx context.Context, p *principal.Principal, w *clusterinfo.Writer, proxy string, log *zap.Logger) error {
 	look := time.NewTicker(showInterval)
 	defer look.Stop()
+	told := newTold(p.Open, log)
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
 	shown := map[string]clusterinfo.Info{}
 	for {
 		there := map[string]bool{}
-		for _, a := range p.Agents() {
+		agents := p.Agents()
+		told.listen(ctx, agents, &hearing)
+		for _, a := range agents {
 			there[a.Name] = true
+			cluster := told.of(a.Name)
 			info := clusterinfo.Info{
 				Server:    "https://" + proxy + "?agentName=" + url.QueryEscape(a.Name),
 				Connected: a.Session.Connected, Since: a.Session.Since,
+				Version: cluster.Version, APIVersions: cluster.APIs, APIs: cluster.Kinds,
 				Applications: int64(a.Session.Engine.Objects[resource.Application]),
 			}
 			if before, ok := shown[a.Name]; !ok || !same(before, info) {
@@ -139,5 +148,6 @@ func showClusters(ctx context.Context, p *principal.Principal, w *clusterinfo.Wr
 }
 
 func same(a, b clusterinfo.Info) bool {
-	return a.Server == b.Server && a.Connected == b.Connected && a.Since.Equal(b.Since) && a.Applications == b.Applications
+	return a.Server == b.Server && a.Connected == b.Connected && a.Since.Equal(b.Since) && a.Applications == b.Applications &&
+		a.Version == b.Version && a.APIs == b.APIs && slices.Equal(a.APIVersions, b.APIVersions)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/kube"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal/hybrid"
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
@@ -67,11 +68,19 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
-	k.keep = home.Keep
+	k.keep, k.served = home.Keep, servedBy(home)
 	if s == resource.Principal {
 		k.registry, k.identity, k.controllers = home.Registry(), home.Identity, controllersOf(home)
 	}
 	return k, nil
+}
+
+// servedBy returns what a cluster says of itself.
+func servedBy(h *kubestore.Home) func(context.Context) (inquiry.Cluster, error) {
+	return func(ctx context.Context) (inquiry.Cluster, error) {
+		s, err := h.Served(ctx)
+		return inquiry.Cluster{Version: s.Version, APIs: s.APIs, Kinds: int64(s.Kinds)}, err
+	}
 }
 
 // controllersOf finds the controllers of a hub's Argo CD.

@@ -94,7 +94,8 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	watched := &warden{controllers: h.cluster.controllers, destination: c.Bool("destination-based-mapping"), log: log}
+	by := mappingOf(c)
+	watched := &warden{controllers: h.cluster.controllers, destination: by.destination, log: log}
 	if err := watched.admit(c.Context, h.cluster.registry); err != nil {
 		return err // nothing has been written yet
 	}
@@ -111,7 +112,6 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	defer letters.Close() // what it was given is on disk
-	by := mappingOf(c)
 	run, err := principal.New(principal.Config{
 		Identity:    identity,
 		Hub:         hub,
@@ -126,6 +126,7 @@ func runPrincipal(c *cli.Context) error {
 		Unscoped:    c.Bool("sync-unscoped-repositories"),
 		Ledger:      letters,
 		Tick:        h.program.tick,
+		Stale:       c.Duration("stale-after"),
 		Log:         log,
 	})
 	if err != nil {
@@ -146,7 +147,7 @@ func runPrincipal(c *cli.Context) error {
 	}}
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
-			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"))
+			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)
 		})
 	}
 	return h.program.run(c.Context, run, parts...)

@@ -23,6 +23,7 @@ var scenarios = map[string]string{
 	"05": "a principal that restarts all the time",
 	"08": "two hundred names that come and go",
 	"09": "a cascade that waits for an agent that is away",
+	"10": "teams whose Applications are of one agent",
 	"11": "an annotation of the hub's own",
 	"13": "an agent that forgot everything, on a populated spoke",
 	"14": "an agent that never was there",

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
@@ -24,26 +26,19 @@ type controller struct {
 // startController starts one on the spoke of a world, which ends with the test.
 func startController(w *world) *controller {
 	c := &controller{cluster: w.spoke.cluster, runs: map[string]int{}, refreshes: map[string]int{}}
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	fail := func(err error) {
-		if err != nil && ctx.Err() == nil {
-			w.t.Errorf("the controller has failed: %v", err)
-		}
-	}
-	running.Go(func() {
-		fail(c.cluster.follow(ctx, func(o resource.Object) {
-			if o.Deleting || c.behind(o) != nil {
-				running.Go(func() {
-					time.Sleep(100 * time.Millisecond)
-					fail(c.reconcile(ctx, o))
-				})
-			}
-		}))
-	})
-	w.t.Cleanup(func() {
-		stop()
-		running.Wait()
+	w.beside("the controller", func(ctx context.Context) error {
+		steps, inner := errgroup.WithContext(ctx)
+		steps.Go(func() error {
+			return c.cluster.follow(inner, func(o resource.Object) {
+				if o.Deleting || c.behind(o) != nil {
+					steps.Go(func() error {
+						time.Sleep(100 * time.Millisecond)
+						return c.reconcile(inner, o)
+					})
+				}
+			})
+		})
+		return steps.Wait()
 	})
 	return c
 }

@@ -41,7 +41,11 @@ func (g onKubernetes) of(s resource.Side) *stack.Cluster {
 
 func (g onKubernetes) cluster(w *world, s *side) (cluster, error) {
 	c := g.of(s.Side)
-	if err := c.Namespace(w.t.Context(), s.home); err != nil {
+	err := c.Namespace(w.t.Context(), s.home)
+	if s == w.owner() && s.apps != w.name { // that is made with the agent, and others by it
+		err = errors.Join(err, c.Namespace(w.t.Context(), s.apps))
+	}
+	if err != nil {
 		return nil, err
 	}
 	return api{s.Side, c.Dynamic(), s.namespaces()}, nil

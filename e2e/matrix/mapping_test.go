@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -9,25 +10,58 @@ import (
 // each side.
 type mapping struct {
 	name string
-	// flags are those by which both programs are told of it, and tell the same within the test.
-	flags []string
-	tell  func(*principal.Config)
-	// place returns the namespaces of a story's Applications, given the agent's name and those
-	// of Argo CD on either side.
-	place func(m resource.Mode, agent, hub, spoke string) (onHub, onSpoke string)
+	// place returns the namespaces of a story's Applications.
+	place func(*world) (onHub, onSpoke string)
+	// flags are those by which the program of a side is told of it; principal and agent tell the
+	// same within the test.
+	flags     func(*side) []string
+	principal func(*side, *principal.Config)
+	agent     func(*side, *agent.Config)
+	// sources says that copies of a hub's projects say whose namespaces they take
+	// Applications from.
+	sources bool
 }
 
 func mappings() []mapping {
 	return []mapping{
 		{
-			name: "namespace",
-			tell: func(*principal.Config) {},
-			place: func(_ resource.Mode, agent, _, spoke string) (onHub, onSpoke string) {
-				return agent, spoke
+			name:      "namespace",
+			place:     func(w *world) (onHub, onSpoke string) { return w.name, w.spoke.home },
+			flags:     func(*side) []string { return nil },
+			principal: func(*side, *principal.Config) {},
+			agent:     func(*side, *agent.Config) {},
+		},
+		{
+			name: "destination",
+			place: func(w *world) (onHub, onSpoke string) {
+				if w.mode == resource.Autonomous { // for whom it is no other than by namespace
+					return w.name, w.spoke.home
+				}
+				return team(w), team(w)
 			},
+			flags: func(s *side) []string {
+				flags := []string{"--destination-based-mapping", "--allowed-namespaces", team(s.w)}
+				switch {
+				case s.Side == resource.Principal:
+					return flags
+				case s.w.mode == resource.Autonomous:
+					return nil
+				}
+				return append(flags, "--create-namespace")
+			},
+			principal: func(s *side, c *principal.Config) { c.Destination, c.Allowed = true, []string{team(s.w)} },
+			agent: func(s *side, c *agent.Config) {
+				if s.w.mode == resource.Managed {
+					c.Destination, c.Allowed = true, []string{team(s.w)}
+				}
+			},
+			sources: true,
 		},
 	}
 }
+
+// team returns the namespace that a team has on both sides.
+func team(w *world) string { return "team-of-" + w.name }
 
 const localServer = "https://kubernetes.default.svc"
 
@@ -50,7 +84,9 @@ func (w *world) copied(k resource.Kind, spec string) (string, error) {
 		m["project"] = w.name + "-" + project
 	case w.mode == resource.Managed:
 		m["destinations"] = []any{map[string]any{"server": localServer, "name": w.name, "namespace": "*"}}
-		delete(m, "sourceNamespaces")
+		if !w.mapping.sources {
+			delete(m, "sourceNamespaces")
+		}
 	default:
 		m["destinations"] = []any{map[string]any{"name": w.name, "namespace": "*"}}
 		m["sourceNamespaces"] = []any{w.name}
@@ -75,7 +111,7 @@ func (w *world) projectSpec(description string) string {
 	m := map[string]any{"description": description, "sourceRepos": []any{"*"}}
 	if w.mode == resource.Managed {
 		m["destinations"] = []any{map[string]any{"name": w.name, "namespace": "*"}}
-		m["sourceNamespaces"] = []any{w.name}
+		m["sourceNamespaces"] = []any{w.hub.apps}
 	} else {
 		m["destinations"] = []any{map[string]any{"server": localServer, "namespace": "*"}}
 	}

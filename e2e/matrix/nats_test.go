@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,14 +39,19 @@ func openNATS(t *testing.T) ground {
 	nc, err := nats.Connect(s.ClientURL())
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience))
 	require.NoError(t, err)
 	return onNATS{newProcesses(t, stacktest.Start(t, stack.Config{})), s.ClientURL(), js}
 }
 
 func (g onNATS) cluster(w *world, s *side) (cluster, error) {
 	kv, err := g.js.CreateKeyValue(w.t.Context(), jetstream.KeyValueConfig{Bucket: s.home})
-	return bucket{kv}, err
+	if err != nil {
+		return nil, err
+	}
+	b := bucket{kv, &mirror{objects: objects{}}}
+	w.beside("the mirror of a bucket", b.reflect)
+	return b, nil
 }
 
 func (g onNATS) programs(w *world) (principal, agent program, err error) {
@@ -59,7 +66,17 @@ func (g onNATS) programs(w *world) (principal, agent program, err error) {
 }
 
 // A bucket is a cluster in a bucket, whose values are as package natsstore documents them.
-type bucket struct{ jetstream.KeyValue }
+type bucket struct {
+	jetstream.KeyValue
+	*mirror
+}
+
+// A mirror is what is known of a bucket.
+type mirror struct {
+	mu      sync.Mutex
+	objects objects
+	seen    uint64 // the last revision
+}
 
 func keyOf(k resource.Key) string {
 	return fmt.Sprintf("%s.%s.%s", k.Kind, k.Namespace, k.Name) // of letters, digits and "-"
@@ -73,10 +90,10 @@ func (v value) metadata() map[string]any {
 	return m
 }
 
-// each calls f for each object that is there, then for those that change, until ctx is done.
-// listed is called once in between.
-func (b bucket) each(ctx context.Context, f func(resource.Object), listed func()) error {
-	w, err := b.WatchAll(ctx, jetstream.IgnoreDeletes())
+// each calls f for each entry of an object that is there, and for those that change, until ctx
+// is done.
+func (b bucket) each(ctx context.Context, f func(jetstream.KeyValueEntry, value)) error {
+	w, err := b.WatchAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,16 +101,14 @@ func (b bucket) each(ctx context.Context, f func(resource.Object), listed func()
 	for {
 		select {
 		case e := <-w.Updates():
-			if e == nil {
-				listed()
-				continue
-			}
 			var v value
-			if err := json.Unmarshal(e.Value(), &v); err != nil {
-				return fmt.Errorf("%s: %w", e.Key(), err)
+			if e != nil && e.Operation() == jetstream.KeyValuePut {
+				if err := json.Unmarshal(e.Value(), &v); err != nil {
+					return fmt.Errorf("%s: %w", e.Key(), err)
+				}
 			}
-			if v["kind"] != nil { // it is an object, and not the mark of who owns the bucket
-				f(v.object(e.Revision()))
+			if e != nil {
+				f(e, v)
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -101,22 +116,43 @@ func (b bucket) each(ctx context.Context, f func(resource.Object), listed func()
 	}
 }
 
-func (b bucket) objects(ctx context.Context) (objects, error) {
-	out, all := objects{}, errors.New("all is read")
-	ctx, stop := context.WithCancelCause(ctx)
-	err := b.each(ctx, func(o resource.Object) { out[o.Key] = o }, func() { stop(all) })
-	if !errors.Is(err, all) {
+// reflect keeps the mirror like the bucket until ctx is done.
+func (b bucket) reflect(ctx context.Context) error {
+	keys := map[string]resource.Key{}
+	return b.each(ctx, func(e jetstream.KeyValueEntry, v value) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.mirror.objects, keys[e.Key()])
+		if v["kind"] != nil { // it is an object, and not the mark of who owns the bucket
+			o := v.object(e.Revision())
+			keys[e.Key()], b.mirror.objects[o.Key] = o.Key, o
+		}
+		b.seen = e.Revision()
+	})
+}
+
+func (b bucket) objects(ctx context.Context) (out objects, err error) {
+	last, err := b.last(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	return out, stack.Poll(ctx, 10*time.Millisecond, func(context.Context) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.seen < last {
+			return fmt.Errorf("the bucket is at %d, and seen up to %d", last, b.seen)
+		}
+		out = maps.Clone(b.mirror.objects)
+		return nil
+	})
 }
 
 func (b bucket) follow(ctx context.Context, f func(resource.Object)) error {
-	return b.each(ctx, func(o resource.Object) {
-		if o.Key.Kind == resource.Application {
-			f(o)
+	return b.each(ctx, func(e jetstream.KeyValueEntry, v value) {
+		if v["kind"] == string(resource.Application) {
+			f(v.object(e.Revision()))
 		}
-	}, func() {})
+	})
 }
 
 // change puts in the place of what is under a key what f makes of it; nil is nothing. f is
@@ -193,11 +229,17 @@ func (b bucket) finish(ctx context.Context, k resource.Key) error {
 }
 
 func (b bucket) writes(ctx context.Context) (string, error) {
+	last, err := b.last(ctx)
+	return fmt.Sprint(last), err
+}
+
+// last returns the last revision of the bucket.
+func (b bucket) last(ctx context.Context) (uint64, error) {
 	s, err := b.Status(ctx)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	return fmt.Sprint(s.(*jetstream.KeyValueBucketStatus).StreamInfo().State.LastSeq), nil
+	return s.(*jetstream.KeyValueBucketStatus).StreamInfo().State.LastSeq, nil
 }
 
 // text returns the value as JSON; it was made of JSON, and can be.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func (p processes) process(w *world, s *side, args []string) program {
 	one := p.stack.Process(stack.ProcessConfig{
 		Name: s.home,
 		Path: filepath.Join(p.bin, "argocd-agent"),
-		Args: append(append(common, w.mapping.flags...), args...),
+		Args: slices.Concat(common, w.mapping.flags(s), args),
 		Env:  []string{"TMPDIR=" + w.dir},
 		Ready: func(ctx context.Context) error {
 			return ready(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", s.health))
@@ -171,7 +172,7 @@ func (w *world) runPrincipal() ([]func(context.Context) error, func() error, err
 		Identity: w.hub.home, Namespace: w.hub.home, Hub: hub, Store: w.hub.cluster.(store).Store,
 		Registry: roster{{Name: w.name, Mode: w.mode}}, Tick: time.Second, Log: zap.NewNop(),
 	}
-	w.mapping.tell(&c)
+	w.mapping.principal(w.hub, &c)
 	p, err := principal.New(c)
 	if err != nil {
 		return nil, nil, err
@@ -197,10 +198,12 @@ func (w *world) runAgent() ([]func(context.Context) error, func() error, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := agent.New(agent.Config{
+	c := agent.Config{
 		Name: w.name, Namespace: w.spoke.home, Dialer: d, Store: w.spoke.cluster.(store).Store,
 		Rules: resource.Rules{Mode: w.mode, Adopt: true}, Tick: time.Second, Log: zap.NewNop(),
-	})
+	}
+	w.mapping.agent(w.spoke, &c)
+	a, err := agent.New(c)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -49,7 +49,7 @@ func newWorld(t *testing.T, g ground, c combination) *world {
 	w := &world{combination: c, t: t, name: fmt.Sprint("edge-", n), dir: dir, desk: "unix://" + filepath.Join(dir, "desk")}
 	require.NoError(t, throwaway.Issue(w.path("pki"), w.name))
 	w.hub, w.spoke = w.newSide(resource.Principal, fmt.Sprint("hub-", n)), w.newSide(resource.Agent, fmt.Sprint("spoke-", n))
-	w.hub.apps, w.spoke.apps = c.mapping.place(c.mode, w.name, w.hub.home, w.spoke.home)
+	w.hub.apps, w.spoke.apps = c.mapping.place(w)
 	w.connect(g)
 	for _, s := range []*side{w.hub, w.spoke} {
 		s.cluster, err = g.cluster(w, s)
@@ -81,6 +81,19 @@ func (w *world) connect(g ground) {
 	w.hub.ends = ends{dir: w.path("principal"), certs: certs, name: throwaway.Principal, address: listen, monitor: at(port())}
 	w.spoke.ends = ends{dir: w.path("agent"), certs: certs, name: w.name, address: line.Addr(), monitor: at(port())}
 	w.hub.health, w.spoke.health = port(), port()
+}
+
+// beside runs something beside the story until the test ends.
+func (w *world) beside(what string, run func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	w.t.Cleanup(func() {
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			w.t.Errorf("%s has failed: %v", what, err)
+		}
+	})
 }
 
 // path returns that of something in the world's folder.

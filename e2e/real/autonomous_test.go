@@ -18,6 +18,7 @@ import (
 // TestAutonomous plays what becomes on the hub of the projects and Applications of autonomous
 // agents: of edge-1, on whose spoke Argo CD runs, and of edge.
 func TestAutonomous(t *testing.T) {
+	t.Parallel()
 	w := newWorldOf(t, []string{"edge-1", "edge"},
 		stack.ClusterConfig{Name: "hub", CRDs: true, Controllers: true}, // of which one ends foreground deletions
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},

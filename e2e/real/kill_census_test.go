@@ -27,7 +27,7 @@ type order map[string]bool
 func (w *world) census(t *testing.T) census {
 	t.Helper()
 	out := census{}
-	for _, cluster := range clusters() {
+	for _, cluster := range w.clusters {
 		for _, r := range []schema.GroupVersionResource{
 			stack.Applications(), {Group: "apps", Version: "v1", Resource: "deployments"}, {Version: "v1", Resource: "configmaps"},
 		} {

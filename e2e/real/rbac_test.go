@@ -135,7 +135,21 @@ func grantsOf(rule rbacv1.PolicyRule, namespace string) (out []grant) {
 // install gives our programs an account on each cluster, and the rights that deploy/ grants
 // for the modes of the agents.
 func (w *world) install(t *testing.T) {
-	w.rights = map[string]rights{"hub": readRights(t, "principal"), "spoke-1": readRights(t, "agent"), "spoke-2": readRights(t, "agent")}
+	w.rights = map[string]rights{}
+	for _, cluster := range w.clusters {
+		w.rights[cluster] = readRights(t, "agent")
+	}
+	w.rights["hub"] = readRights(t, "principal")
+	for agent, flags := range w.flags {
+		if agent == "" || !slices.Contains(flags, "--destination-based-mapping") {
+			continue
+		}
+		folders := []string{"agent", "agent/destination"}
+		if slices.Contains(flags, "--create-namespace") {
+			folders = append(folders, "agent/destination/create-namespace")
+		}
+		w.rights[spokes[agent]] = readRights(t, folders...)
+	}
 	for agent := range w.autonomous {
 		w.rights["hub"] = readRights(t, "principal", "principal/autonomous")
 		w.rights[spokes[agent]] = readRights(t, "agent", "agent/autonomous")

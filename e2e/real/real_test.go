@@ -68,6 +68,7 @@ func stories() []story {
 // TestReal plays all stories. After each of them both sides must agree, and nothing may
 // move for 10 s, and after the last for 30 s.
 func TestReal(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	played := 0
 	all := stories()

@@ -24,7 +24,7 @@ type picture map[string]string
 // picture takes a picture of the clusters, and of the servers in our programs that run.
 func (w *world) picture(ctx context.Context) (picture, error) {
 	p := picture{}
-	for _, name := range clusters() {
+	for _, name := range w.clusters {
 		for kind := range kinds {
 			list, err := place{w.stack.Cluster(name), metav1.NamespaceAll, kind}.list(ctx)
 			if err != nil {

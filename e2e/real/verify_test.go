@@ -27,7 +27,11 @@ type stores map[string]*kubestore.Store
 // newStores runs stores until the test is over.
 func newStores(t *testing.T, w *world) stores {
 	out := stores{}
-	for name, side := range map[string]resource.Side{"hub": resource.Principal, "spoke-1": resource.Agent, "spoke-2": resource.Agent} {
+	for _, name := range w.clusters {
+		side := resource.Agent
+		if name == "hub" {
+			side = resource.Principal
+		}
 		s, err := kubestore.New(kubestore.Config{REST: w.stack.Cluster(name).RESTConfig(), Side: side, Home: "argocd", QPS: -1, Log: zap.NewNop()})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(context.Background())

@@ -33,6 +33,7 @@ const argocd = stack.ArgoCDNamespace
 // runs; on that of edge-2 nothing but the agent and the stories write.
 type world struct {
 	stack      *stack.Stack
+	clusters   []string // the names of all
 	hub        *stack.Cluster
 	dir        string // of the programs and what they keep
 	kubeconfig string // with the administrator's context for each cluster, by its name
@@ -44,10 +45,11 @@ type world struct {
 	rights     map[string]rights // by cluster
 	fleet      bool              // edge-2 has the Applications of the fleet
 	repos      map[string]*stack.GitRepo
-	revoked    map[string][]span // of the audit logs, by cluster: what is refused there is meant to be
-	autonomous map[string]bool   // which agents are; all others are managed
-	redis      string            // of the hub's Argo CD, where it runs
-	mortals    bool              // the programs with failpoints are built
+	revoked    map[string][]span   // of the audit logs, by cluster: what is refused there is meant to be
+	autonomous map[string]bool     // which agents are; all others are managed
+	redis      string              // of the hub's Argo CD, where it runs
+	mortals    bool                // the programs with failpoints are built
+	flags      map[string][]string // further ones, by agent, "" for the principal
 }
 
 // An agent is one agent, and the place of its Applications on either side.
@@ -58,11 +60,8 @@ type agent struct {
 	line       *netfault.Line // to the principal
 }
 
-// clusters are the names of all clusters.
-func clusters() []string { return []string{"hub", "spoke-1", "spoke-2"} }
-
 // spokes says which cluster each agent is on.
-var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2", "edge": "spoke-2"}
+var spokes = map[string]string{"edge-1": "spoke-1", "edge-2": "spoke-2", "edge": "spoke-2", "edge-3": "spoke-3"}
 
 // newWorld starts the clusters and the principal, to which no agent has connected yet.
 func newWorld(t *testing.T) *world {
@@ -73,17 +72,32 @@ func newWorld(t *testing.T) *world {
 	)
 }
 
+// TestMain sets what all worlds share: they are played side by side, for each of them waits most
+// of its time.
+func TestMain(m *testing.M) {
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
+	os.Exit(m.Run())
+}
+
 // newWorldOf is newWorld of these clusters, with these agents being autonomous.
 func newWorldOf(t *testing.T, autonomous []string, clusters ...stack.ClusterConfig) *world {
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
+	return newWorldBy(t, nil, autonomous, clusters...)
+}
+
+// newWorldBy is newWorldOf where the principal, whose name is "", and agents have further
+// flags.
+func newWorldBy(t *testing.T, flags map[string][]string, autonomous []string, clusters ...stack.ClusterConfig) *world {
 	s := stacktest.Start(t, stack.Config{Clusters: clusters})
-	w := &world{stack: s, hub: s.Cluster("hub"), dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
+	w := &world{stack: s, hub: s.Cluster("hub"), flags: flags, dir: filepath.Join(s.Dir(), "programs"), agents: map[string]*agent{}}
 	w.repos, w.revoked, w.autonomous = map[string]*stack.GitRepo{}, map[string][]span{}, map[string]bool{}
 	if clusters[0].Server {
 		w.redis = w.hub.RedisAddress()
 	}
 	for _, agent := range autonomous {
 		w.autonomous[agent] = true
+	}
+	for _, c := range clusters {
+		w.clusters = append(w.clusters, c.Name)
 	}
 	require.NoError(t, os.MkdirAll(w.tmp(), 0o755))
 	t.Cleanup(func() {
@@ -117,7 +131,7 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 		args = append(args, "--redis-server-address", w.redis, "--stale-after", stale.String())
 	}
 	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
-		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--admin-listen", w.desk()}, args...)...)
+		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--admin-listen", w.desk()}, append(args, w.flags[""]...)...)...)
 }
 
 // stale is how long an agent may be away before its cluster is shown as failed.
@@ -173,7 +187,7 @@ func (w *world) build(t *testing.T) {
 // writeKubeconfig writes the administrator's kubeconfig for all clusters.
 func (w *world) writeKubeconfig(t *testing.T) {
 	config := api.NewConfig()
-	for _, name := range clusters() {
+	for _, name := range w.clusters {
 		c := w.stack.Cluster(name)
 		config.Clusters[name] = &api.Cluster{Server: c.URL(), CertificateAuthorityData: c.CA()}
 		config.AuthInfos[name] = &api.AuthInfo{Token: c.Token()}
@@ -234,7 +248,7 @@ func (w *world) newAgent(t *testing.T, name string) *agent {
 		client = oldClient
 	}
 	a.program = w.program(t, "agent", cluster, w.account(t, cluster), client,
-		"--agent-mode", w.mode(name), "--server-address", host, "--server-port", port)
+		append([]string{"--agent-mode", w.mode(name), "--server-address", host, "--server-port", port}, w.flags[name]...)...)
 	w.agents[name] = a
 	return a
 }

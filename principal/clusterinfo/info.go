@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Info is what is known of an agent's cluster. The counts and versions are those of the
-// spoke's Argo CD, last time it said them; what is not known is zero.
+// Info is what is known of an agent's cluster. The counts and versions are those that the
+// agent has told last; what is not known is zero.
 type Info struct {
 	// Server is the URL in the agent's cluster secret, by which Argo CD looks it up.
 	Server string
@@ -21,8 +21,8 @@ type Info struct {
 	// APIVersions lists what the Kubernetes API serves, as Argo CD has it: "apps/v1" and
 	// "apps/v1/Deployment".
 	APIVersions []string
-	// APIs and Resources count what the spoke's Argo CD observes, and Synced is when it had
-	// last listed them all.
+	// APIs and Resources count what can be observed there, and Synced is when all was listed
+	// last.
 	APIs, Resources int64
 	Synced          time.Time
 	// Applications counts those whose destination the cluster is.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -13,6 +14,7 @@ type company struct {
 	met    bool
 	missed time.Time // of the first Tick without it; zero if there was none
 	alone  bool      // it has not answered for longer than grace
+	lapsed bool      // nor for longer than Config.Stale
 }
 
 // grace is for how long a peer that does not answer is taken to be there: links and
@@ -21,9 +23,10 @@ const grace = 15 * time.Second
 
 // meet takes in whether the peer's process answers.
 func (e *Engine) meet(now time.Time, there bool) []Action {
+	news := there && !e.met
 	e.met, e.missed = there, time.Time{}
-	if there && e.alone {
-		e.alone = false
+	if news {
+		e.alone, e.lapsed = false, false
 		return e.announce(now)
 	}
 	return nil
@@ -31,19 +34,22 @@ func (e *Engine) meet(now time.Time, there bool) []Action {
 
 // miss takes in that time has passed.
 func (e *Engine) miss(now time.Time) []Action {
-	switch {
-	case e.met || e.alone:
+	if e.met {
 		return nil
-	case e.missed.IsZero():
-		e.missed = now
-	case now.Sub(e.missed) > grace:
-		e.alone = true
-		return e.announce(now)
 	}
-	return nil
+	if e.missed.IsZero() {
+		e.missed = now
+	}
+	away := now.Sub(e.missed)
+	alone, lapsed := e.alone || away > grace, e.lapsed || e.cfg.Stale > 0 && away > e.cfg.Stale
+	if alone == e.alone && lapsed == e.lapsed {
+		return nil
+	}
+	e.alone, e.lapsed = alone, lapsed
+	return e.announce(now)
 }
 
-// announce has objects say that something waits for the peer, or no longer.
+// announce has objects say what they have to say of the peer's being away, or no longer.
 func (e *Engine) announce(now time.Time) (out []Action) {
 	if e.cfg.Side != resource.Principal {
 		return nil
@@ -72,17 +78,30 @@ func (e *Engine) notice(o *resource.Object, en *entry) {
 	}
 }
 
-// pending says what waits for an agent that is away.
+// pending says what waits for an agent that is away, or that all is as it was when the agent
+// was there. What an earlier process has said is believed for as long as this one does not
+// know better: a restart is no news.
 func (e *Engine) pending(o resource.Object) string {
+	said := o.Parts[resource.Pending]
 	switch {
-	case !e.alone, o.Origin.UID == "" && !e.owns(o.Key, resource.Spec):
+	case e.met, o.Origin.UID == "" && !e.owns(o.Key, resource.Spec):
 		return ""
+	case !e.alone && !e.lapsed:
+		return said
+	case !e.alone:
 	case o.Deleting && e.owns(o.Key, resource.Spec) && e.cfg.Rules.Confirmed(o.Key.Kind):
 		return "the agent is away: the deletion waits until it is back and has carried it out"
 	case o.Parts[resource.Operation] != "":
 		return "the agent is away: the operation waits until it is back"
 	case o.Parts[resource.Refresh] != "":
 		return "the agent is away: the refresh waits until it is back"
+	}
+	since := "agent " + e.cfg.Peer + " has not been heard of since "
+	switch {
+	case strings.HasPrefix(said, since):
+		return said
+	case e.lapsed:
+		return since + e.missed.UTC().Format(time.RFC3339) + ": this is how it stood then"
 	}
 	return ""
 }

@@ -33,6 +33,9 @@ type Config struct {
 	Peer  string // the peer's identity where it is known beforehand: the agent's name at the principal
 	// Expiry is how old a request to run something may be for an agent to take it; 0 is any age.
 	Expiry time.Duration
+	// Stale is for how long a principal's agent may be away before each of its objects says that
+	// it is as it was then; 0 is for ever.
+	Stale time.Duration
 	// Public is the public half of our key, as it is told to the peer; "" if there is none.
 	Public string
 }

@@ -1,6 +1,12 @@
 package engine_test
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
 
 // Applications that are deleted, made anew and deleted again while the agent is away, each
 // time before the principal's eyes, are known to be deleted, however many they are: their
@@ -25,5 +31,37 @@ func TestSeveralLivesWhileApart(t *testing.T) {
 	}
 	if n := len(w.node[1].store); n != 3 {
 		t.Errorf("%d copies are left of 3 originals", n)
+	}
+}
+
+// An original that comes back with its identity, as one does that was another agent's
+// meanwhile, is not known to be deleted when it is merely missing later.
+func TestAnOriginalThatComesBack(t *testing.T) {
+	now := time.Unix(1, 0)
+	e := engine.New(engine.Config{Side: resource.Principal, Self: "hub", Peer: "edge"})
+	e.Step(now, engine.Opened{Epoch: "1", Keeps: true})
+	said := func(ev engine.Event) engine.Body {
+		t.Helper()
+		for _, a := range e.Step(now, ev) {
+			if s, ok := a.(engine.Send); ok && s.Message.Key == app(1) {
+				return s.Message.Body
+			}
+		}
+		t.Fatal("nothing is said")
+		return nil
+	}
+	o := resource.Object{Key: app(1), UID: "u", Version: "1", Parts: resource.Parts{resource.Spec: `"1"`}}
+	gone := engine.Vanished{Key: app(1), UID: "u"}
+	seen := gone
+	seen.Seen = true
+	said(engine.Changed{Object: o})
+	if is := said(seen); is != (engine.Tombstone{UID: "u"}) {
+		t.Errorf("deleted before everybody's eyes, it says %#v", is)
+	}
+	if r, ok := said(engine.Changed{Object: o}).(engine.Record); !ok || r.UID != "u" {
+		t.Errorf("back again, it says %#v", r)
+	}
+	if is := said(gone); is != (engine.Tombstone{}) {
+		t.Errorf("merely missing, it says %#v", is)
 	}
 }

@@ -50,10 +50,11 @@ func run(seed uint64, rules resource.Rules, k linkKind, v *visits) error {
 		w.expiry = 2 * time.Minute
 		w.node[1].restart()
 	}
+	w.lapse = []time.Duration{0, 5 * time.Second, time.Minute}[seed%3] // a principal learns of it when it starts
 	for i := range 300 {
 		if i == 150 && seed%8 == 3 && rules.Mode == resource.Managed {
 			w.hubID = "another"
-			w.node[0].restart()
+			w.node[0].restart() // without knowing whether the agent is there
 		}
 		w.now = w.now.Add(time.Second)
 		w.disturb()
@@ -105,6 +106,7 @@ func (w *world) calamity(renew bool) error {
 		w.hubID = "yet another"
 	}
 	own.restart()
+	own.step(engine.Presence{Peer: true})
 	w.settle(20)
 	return w.approve()
 }

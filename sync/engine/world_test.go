@@ -30,6 +30,7 @@ type world struct {
 	norm   bool          // nothing may be removed
 	ours   bool          // stores remember which metadata keys we wrote
 	expiry time.Duration // of requests to run something
+	lapse  time.Duration // after which what an agent that is away has said is stale
 
 	ops      map[string]*operation
 	deleted  map[string]bool           // UIDs of originals that their owner deleted
@@ -99,7 +100,7 @@ func newWorld(seed uint64, rules resource.Rules, k linkKind) *world {
 
 func (w *world) config(s resource.Side) engine.Config {
 	if s == resource.Principal {
-		return engine.Config{Side: s, Rules: w.rules, Self: w.hubID, Peer: "spoke", Public: w.node[s].public}
+		return engine.Config{Side: s, Rules: w.rules, Self: w.hubID, Peer: "spoke", Stale: w.lapse, Public: w.node[s].public}
 	}
 	return engine.Config{Side: s, Rules: w.rules, Self: "spoke", Expiry: w.expiry, Public: w.node[s].public}
 }

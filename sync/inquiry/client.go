@@ -36,6 +36,7 @@ const patience = 30 * time.Second
 // dial, or of what was asked.
 type Client struct {
 	http   *http.Client
+	listen *http.Client // for answers that may pause for as long as they like
 	limits limits
 }
 
@@ -47,19 +48,25 @@ var _ Letters = (*Client)(nil)
 // NewClient returns a Client that asks over streams of Service, which dial opens: one for
 // each question.
 func NewClient(dial func(context.Context) (net.Conn, error)) *Client {
-	return &Client{limits: limits{MaxObjects, MaxKept}, http: &http.Client{
+	hastily := func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return hasty{c}, nil
+	}
+	return &Client{limits: limits{MaxObjects, MaxKept}, http: over(hastily), listen: over(dial)}
+}
+
+// over returns a client that asks over streams which dial opens.
+func over(dial func(context.Context) (net.Conn, error)) *http.Client {
+	return &http.Client{
 		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				c, err := dial(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return hasty{c}, nil
-			},
+			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 			DisableKeepAlives: true, DisableCompression: true, ResponseHeaderTimeout: patience, MaxResponseHeaderBytes: 16 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
 }
 
 // A hasty stream ends when nothing comes for longer than patience.
@@ -202,7 +209,11 @@ func (c *Client) lines(ctx context.Context, method, path string, question []byte
 	if err != nil {
 		return fmt.Errorf("inquiry: ask the agent: %w", err)
 	}
-	response, err := c.http.Do(request)
+	ask := c.http
+	if path == clusterPath {
+		ask = c.listen
+	}
+	response, err := ask.Do(request)
 	if err != nil {
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err // its address says nothing
@@ -214,7 +225,7 @@ func (c *Client) lines(ctx context.Context, method, path string, question []byte
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return refused(response, strings.HasPrefix(path, "/v1/letters/"))
+		return refused(response, missing(path))
 	}
 	lines := bufio.NewScanner(io.LimitReader(response.Body, maxAll))
 	lines.Buffer(nil, maxLine)
@@ -238,14 +249,25 @@ func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	return bufio.ScanLines(data, atEOF)
 }
 
-// refused returns why the agent does not answer, or does not about a letter.
-func refused(r *http.Response, letter bool) error {
+// missing returns what it means that there is nothing at a path; nil if that is said.
+func missing(path string) error {
+	switch {
+	case strings.HasPrefix(path, "/v1/letters/"):
+		return ErrNoLetter
+	case path == clusterPath:
+		return ErrNoCluster
+	}
+	return nil
+}
+
+// refused returns why the agent does not answer, or missing if it has nothing there.
+func refused(r *http.Response, missing error) error {
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxText))
 	if err != nil {
 		return fmt.Errorf("inquiry: the agent's answer: %w", err)
 	}
-	if letter && r.StatusCode == http.StatusNotFound {
-		return fmt.Errorf("inquiry: ask the agent: %w", ErrNoLetter)
+	if missing != nil && r.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("inquiry: ask the agent: %w", missing)
 	}
 	var f failure
 	if json.Unmarshal(text, &f) != nil || f.Error == "" {

@@ -17,6 +17,7 @@ const Service = "inquiry"
 // What is said over HTTP, as JSON:
 //
 //	GET  /v1/standing            Standing
+//	GET  /v1/cluster             a Cluster a line: the one that is known, and each that is another
 //	GET  /v1/objects?brief=true  an object a line
 //	POST /v1/objects             keys, answered by an object a line
 //	GET  /v1/letters             a letter a line, without its event
@@ -51,7 +52,7 @@ type Standing struct {
 	Error       string `json:"error,omitempty"`
 }
 
-// Config says what is answered. All of it is needed.
+// Config says what is answered. All of it but Cluster is needed.
 type Config struct {
 	// Objects returns what the agent's store holds by now, keyed as on the link.
 	Objects func(context.Context) ([]resource.Object, error)
@@ -60,9 +61,12 @@ type Config struct {
 	Strangers bool
 	Letters   Letters
 	Standing  func() Standing
-	Changed   func(what string, l ledger.Letter) // is told of what was done about a letter
-	Plan      func(context.Context) (Plan, error)
-	Adopt     func(context.Context, Adoption) (Adopted, error)
+	// Cluster returns what is known of the agent's cluster once it is another than after; nil
+	// is any. If it is nil, nothing is ever known.
+	Cluster func(ctx context.Context, after *Cluster) (Cluster, error)
+	Changed func(what string, l ledger.Letter) // is told of what was done about a letter
+	Plan    func(context.Context) (Plan, error)
+	Adopt   func(context.Context, Adoption) (Adopted, error)
 }
 
 // readers is how many callers may read all objects at once.
@@ -81,6 +85,9 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("GET /v1/standing", s.answer(func(*http.Request) (any, error) { return c.Standing(), nil }))
 	mux.HandleFunc("GET /v1/plan", s.plan)
 	mux.HandleFunc("POST /v1/adopt", s.answer(s.adopt))
+	if c.Cluster != nil {
+		mux.HandleFunc("GET /v1/cluster", s.cluster)
+	}
 	mux.HandleFunc("GET /v1/objects", s.objects)
 	mux.HandleFunc("POST /v1/objects", s.objects)
 	mux.HandleFunc("GET /v1/letters", s.letters)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -288,5 +289,35 @@ func TestDriftIsUndoneOffline(t *testing.T) {
 		settle(time.Second)
 		require.False(t, r.spoke.Status().Connected)
 		require.Equal(t, `{"n":1}`, r.spoke.part("a", resource.Spec))
+	})
+}
+
+// Whoever looks on sees each event once the Engine has taken it in, on the loop.
+func TestEventsAreObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var kinds []string
+		var told []string
+		r.hub.tune = func(c *session.Config) {
+			c.Observe = func(ev engine.Event, eng *engine.Engine) {
+				kinds = append(kinds, fmt.Sprintf("%T", ev))
+				if got, ok := ev.(engine.Received); ok && got.Message.Key == app("a") {
+					row, says := eng.Told(app("a"))
+					told = append(told, fmt.Sprint(says, row.Parts[resource.Status]))
+				}
+			}
+		}
+		r.start()
+		r.hub.set("a", resource.Spec, `{}`)
+		settle(0)
+		r.spoke.set("a", resource.Status, `{"n":1}`)
+		settle(5 * time.Second)
+		r.spoke.set("a", resource.Status, ``)
+		settle(5 * time.Second)
+		require.ErrorIs(t, r.hub.stop(), context.Canceled)
+		for _, kind := range []string{"engine.Opened", "engine.Presence", "engine.Tick", "engine.Changed"} {
+			require.Contains(t, kinds, kind)
+		}
+		require.Equal(t, []string{`true{"n":1}`, "false"}, told)
 	})
 }

@@ -65,3 +65,15 @@ func TestOpenedLeavesOutWhatItCannotRead(t *testing.T) {
 	require.Contains(t, got.Holds, examples["state"].Key)
 	require.Contains(t, got.Holds, engine.FuseKey, "it is there to be replaced")
 }
+
+// A log says of a row how far the deletion of its original is.
+func TestOpenedSaysThePhase(t *testing.T) {
+	k := examples["state"].Key
+	m, err := wire.Encode(engine.Message{Key: k, Body: engine.Record{UID: "u", By: "hub", Phase: engine.Going}}, envelope)
+	require.NoError(t, err)
+	m.Event.DataEncoded = nil
+	got, err := wire.Opened(transport.Log{Epoch: "e1", Keeps: true, Rows: map[string]transport.Message{m.Key: m}})
+	require.NoError(t, err)
+	require.Equal(t, engine.Going, got.Holds[k].Phase)
+	require.Equal(t, "u", got.Holds[k].UID)
+}
