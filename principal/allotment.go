@@ -257,7 +257,9 @@ func (a *allotment) settle(o resource.Object, changed bool) {
 		}
 	}
 	if said, ours := a.saying(o); ours && said != o.Parts[resource.Pending] {
-		a.due[o.Key] = a.due[o.Key]
+		if _, known := a.due[o.Key]; !known {
+			a.due[o.Key] = false
+		}
 	}
 }
 
@@ -282,73 +284,6 @@ func (a *allotment) forbids(namespace string) string {
 		return fmt.Sprintf("namespace %s is not among the principal's --allowed-namespaces", namespace)
 	}
 	return ""
-}
-
-// saying returns what an Application is to say that it waits for, and whether that is not
-// for a session to see to.
-func (a *allotment) saying(o resource.Object) (text string, ours bool) {
-	if o.Excluded || backend.Exclude(o).Excluded || o.Origin.UID != "" {
-		return "", false
-	}
-	for _, v := range a.shown[o.Key] {
-		if v == there || v == dying {
-			return "", false
-		}
-	}
-	text = a.waits[o.Key]
-	if why := a.forbids(o.Key.Namespace); why != "" && a.custody.keepers[aim(o.Parts[resource.Spec])] != nil {
-		text = why
-	}
-	return text, true
-}
-
-// While not all is known that is soon to be known, what Applications wait for is not written:
-// no longer than settling after the start, and as to each of them no sooner than at the second
-// look.
-const (
-	settling = time.Minute
-	looking  = 3 * time.Second
-)
-
-// tell writes what Applications wait for, until ctx is done.
-func (a *allotment) tell(ctx context.Context) {
-	again := time.NewTicker(looking)
-	defer again.Stop()
-	for {
-		for _, o := range a.unsaid() {
-			if _, err := a.store.Write(ctx, o); err != nil && !errors.Is(err, backend.ErrConflict) && ctx.Err() == nil {
-				a.log.Debug("an application does not say what it waits for", zap.Stringer("key", o.Key), zap.Error(err))
-			}
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// unsaid returns the Applications that do not say yet what they wait for, as they are to be.
-// One that cannot be written is due again at every look.
-func (a *allotment) unsaid() (out []resource.Object) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.custody.complete() && time.Since(a.began) < settling {
-		return nil
-	}
-	for k, before := range a.due {
-		o, ok := a.objects[k]
-		text, ours := a.saying(o)
-		if !ok || !ours || o.Parts[resource.Pending] == text {
-			delete(a.due, k)
-			continue
-		}
-		if a.due[k] = true; before {
-			o.Parts[resource.Pending] = text
-			out = append(out, o)
-		}
-	}
-	return out
 }
 
 // open says that a session with an agent begins, and what the log towards it holds. It waits
@@ -427,109 +362,4 @@ func (a *allotment) received(p Placement, m engine.Message, eng *engine.Engine) 
 		a.custody.said(p.Agent, o.UID, row, says)
 		a.settle(o, false)
 	}
-}
-
-// of returns the hub's store as it is for one agent.
-func (a *allotment) of(agent string) backend.Store { return allotted{a, agent} }
-
-// An allotted is what an allotment shows to one agent.
-type allotted struct {
-	*allotment
-	agent string
-}
-
-// Watch implements backend.Store. It waits until the store is listed.
-func (s allotted) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
-	for {
-		s.mu.Lock()
-		whole := s.whole
-		select {
-		case <-whole:
-			run := s.begin(scope)
-			s.mu.Unlock()
-			return run(ctx, f)
-		default:
-			s.mu.Unlock()
-		}
-		select {
-		case <-whole:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// begin begins a watch.
-func (s allotted) begin(scope backend.Scope) func(context.Context, func(backend.Event) error) error {
-	var objects []resource.Object
-	for k, o := range s.objects {
-		switch {
-		case k.Kind == resource.Application:
-			if is, ok := shownAs(o, s.shown[k][s.agent]); ok {
-				objects = append(objects, is)
-			}
-		case k.Namespace == s.home:
-			objects = append(objects, o)
-		}
-	}
-	slices.SortFunc(objects, func(a, b resource.Object) int { return a.Key.Compare(b.Key) })
-	return s.feed(s.agent).Watch(scope, objects, backend.Synced{Revision: s.revision})
-}
-
-// Write implements backend.Store. What is not shown to the agent its session cannot write, and
-// only of an Application that is being deleted can it take the finalizers off: not of one that
-// was shown to leave, also if that has ended meanwhile.
-func (s allotted) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
-	s.mu.Lock()
-	cur, v, feed := s.objects[want.Key], s.shown[want.Key][s.agent], s.feed(s.agent)
-	s.mu.Unlock()
-	if v == hidden || v == parked {
-		return resource.Object{}, fmt.Errorf("principal: write %s: it is not with agent %s: %w", want.Key, s.agent, backend.ErrConflict)
-	}
-	if v != dying {
-		want.Parts[resource.Meta] = cur.Parts[resource.Meta]
-	}
-	if v == leaving {
-		want.Parts[resource.Pending] = cur.Parts[resource.Pending]
-	}
-	stored, err := s.store.Write(ctx, want)
-	if err == nil {
-		err = feed.Shown(ctx, want.Key)
-	}
-	stored, _ = shownAs(stored, v)
-	return stored, err
-}
-
-// Remove implements backend.Store. The principal never removes what is a managed agent's.
-func (s allotted) Remove(_ context.Context, k resource.Key, _ string) error {
-	return fmt.Errorf("principal: remove %s: it is the hub's own: %w", k, backend.ErrRefused)
-}
-
-// An aimed shows of the hub's store the Applications that are aimed at an agent, whoever has
-// them: what should be, for those who compare it with what is.
-type aimed struct {
-	backend.Store
-	allotment *allotment
-	agent     string
-}
-
-// Watch implements backend.Store.
-func (s aimed) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
-	return s.Store.Watch(ctx, scope, func(e backend.Event) error {
-		if e.Put != nil && e.Put.Key.Kind == resource.Application && !s.allotment.aims(*e.Put, s.agent) {
-			return nil
-		}
-		return f(e)
-	})
-}
-
-// aims reports whether an Application is aimed at an agent; if it is not synchronised, whether
-// the agent may have it.
-func (a *allotment) aims(o resource.Object, agent string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if m := a.matter(o); !m.still {
-		return m.to == agent
-	}
-	return a.shown[o.Key][agent] != hidden
 }

@@ -1,0 +1,115 @@
+package principal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// of returns the hub's store as it is for one agent.
+func (a *allotment) of(agent string) backend.Store { return allotted{a, agent} }
+
+// An allotted is what an allotment shows to one agent.
+type allotted struct {
+	*allotment
+	agent string
+}
+
+// Watch implements backend.Store. It waits until the store is listed.
+func (s allotted) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
+	for {
+		s.mu.Lock()
+		whole := s.whole
+		select {
+		case <-whole:
+			run := s.begin(scope)
+			s.mu.Unlock()
+			return run(ctx, f)
+		default:
+			s.mu.Unlock()
+		}
+		select {
+		case <-whole:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// begin begins a watch.
+func (s allotted) begin(scope backend.Scope) func(context.Context, func(backend.Event) error) error {
+	var objects []resource.Object
+	for k, o := range s.objects {
+		switch {
+		case k.Kind == resource.Application:
+			if is, ok := shownAs(o, s.shown[k][s.agent]); ok {
+				objects = append(objects, is)
+			}
+		case k.Namespace == s.home:
+			objects = append(objects, o)
+		}
+	}
+	slices.SortFunc(objects, func(a, b resource.Object) int { return a.Key.Compare(b.Key) })
+	return s.feed(s.agent).Watch(scope, objects, backend.Synced{Revision: s.revision})
+}
+
+// Write implements backend.Store. What is not shown to the agent its session cannot write, and
+// only of an Application that is being deleted can it take the finalizers off: not of one that
+// was shown to leave, also if that has ended meanwhile.
+func (s allotted) Write(ctx context.Context, want resource.Object) (resource.Object, error) {
+	s.mu.Lock()
+	cur, v, feed := s.objects[want.Key], s.shown[want.Key][s.agent], s.feed(s.agent)
+	s.mu.Unlock()
+	if v == hidden || v == parked {
+		return resource.Object{}, fmt.Errorf("principal: write %s: it is not with agent %s: %w", want.Key, s.agent, backend.ErrConflict)
+	}
+	if v != dying {
+		want.Parts[resource.Meta] = cur.Parts[resource.Meta]
+	}
+	if v == leaving {
+		want.Parts[resource.Pending] = cur.Parts[resource.Pending]
+	}
+	stored, err := s.store.Write(ctx, want)
+	if err == nil {
+		err = feed.Shown(ctx, want.Key)
+	}
+	stored, _ = shownAs(stored, v)
+	return stored, err
+}
+
+// Remove implements backend.Store. The principal never removes what is a managed agent's.
+func (s allotted) Remove(_ context.Context, k resource.Key, _ string) error {
+	return fmt.Errorf("principal: remove %s: it is the hub's own: %w", k, backend.ErrRefused)
+}
+
+// An aimed shows of the hub's store the Applications that are aimed at an agent, whoever has
+// them: what should be, for those who compare it with what is.
+type aimed struct {
+	backend.Store
+	allotment *allotment
+	agent     string
+}
+
+// Watch implements backend.Store.
+func (s aimed) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
+	return s.Store.Watch(ctx, scope, func(e backend.Event) error {
+		if e.Put != nil && e.Put.Key.Kind == resource.Application && !s.allotment.aims(*e.Put, s.agent) {
+			return nil
+		}
+		return f(e)
+	})
+}
+
+// aims reports whether an Application is aimed at an agent; if it is not synchronised, whether
+// the agent may have it.
+func (a *allotment) aims(o resource.Object, agent string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m := a.matter(o); !m.still {
+		return m.to == agent
+	}
+	return a.shown[o.Key][agent] != hidden
+}
