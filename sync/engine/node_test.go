@@ -68,6 +68,8 @@ func (n *node) step(ev engine.Event) {
 	case engine.Retry:
 		delete(n.failed, ev.Key)
 		n.anew[ev.Key] = n.writing(ev.Key)
+	case engine.Presence: // objects have something else to say, or nothing any more
+		clear(n.failed)
 	case engine.Wrote:
 		if n.anew[ev.Key] {
 			delete(n.failed, ev.Key)
