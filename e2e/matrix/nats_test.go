@@ -94,6 +94,9 @@ func (v value) metadata() map[string]any {
 // is done.
 func (b bucket) each(ctx context.Context, f func(jetstream.KeyValueEntry, value)) error {
 	w, err := b.WatchAll(ctx)
+	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // the server has much to do
+		w, err = b.WatchAll(ctx)
+	}
 	if err != nil {
 		return err
 	}
