@@ -16,7 +16,8 @@ import (
 )
 
 // TestAutonomous plays what becomes on the hub of the projects and Applications of autonomous
-// agents: of edge-1, on whose spoke Argo CD runs, and of edge.
+// agents: of edge-1, on whose spoke Argo CD runs, and of edge. The hub has a controller for
+// Applications of its own, which leaves those of agents alone.
 func TestAutonomous(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, []string{"edge-1", "edge"},
@@ -24,6 +25,7 @@ func TestAutonomous(t *testing.T) {
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
 		stack.ClusterConfig{Name: "spoke-2", CRDs: true},
 	)
+	require.NoError(t, w.hub.Apply(t.Context(), fmt.Appendf(nil, controller, "team-*", 1)))
 	played := 0
 	all := []story{
 		{"AProjectAndItsApplicationAreShown", projectsShown},
