@@ -28,6 +28,7 @@ type conn struct {
 	err     error // why the stream has failed
 	opening bool  // the peer is to be told of the stream
 	owing   bool  // it is in the session's control
+	over    bool  // it is not counted any more
 
 	// What is written.
 	out      []byte // of the Write that is under way: what was not sent
@@ -88,6 +89,7 @@ func (c *conn) read(p []byte) (n int, readable <-chan struct{}, err error) {
 	case c.in.len() > 0:
 		n = c.in.take(p)
 		c.owe()
+		c.settle()
 		return n, nil, nil
 	case c.eof:
 		return 0, nil, io.EOF
@@ -170,6 +172,7 @@ func (c *conn) CloseWrite() error {
 	c.shut = true
 	c.writable.ring()
 	c.owe()
+	c.settle()
 	return nil
 }
 
@@ -182,6 +185,7 @@ func (c *conn) Close() error {
 	c.writable.ring()
 	c.readable.ring()
 	c.owe()
+	c.settle()
 	return nil
 }
 

@@ -57,8 +57,12 @@ func (c *conn) speak(b []byte) []byte {
 	return b
 }
 
-// settle has the session forget the stream once both directions have ended.
+// settle has the session count a stream of ours no more once both directions have ended, and
+// forget any once the peer is told: what a peer has opened is bounded by what it lets us say.
 func (c *conn) settle() {
+	if c.id.mine && c.shut && c.stopped && c.eof && (c.dropped || c.in.len() == 0) {
+		c.session.discount(c)
+	}
 	if c.finished && c.stopped && c.eof && c.told {
 		c.session.remove(c)
 	}

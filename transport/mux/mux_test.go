@@ -326,6 +326,43 @@ func TestFlood(t *testing.T) {
 	require.Empty(t, m.waiting)
 }
 
+// TestEnded: a stream of ours that has ended makes room at once, and the peer takes the next.
+func TestEnded(t *testing.T) {
+	p := newCouple(t)
+	var open []net.Conn
+	for range transport.MaxStreams {
+		c, err := p.muxes[0].Open(t.Context(), "service")
+		require.NoError(t, err)
+		open = append(open, c)
+	}
+	p.carry()
+	for range open {
+		_, d, err := p.muxes[1].Accept(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+	}
+	p.carry()
+	for i, c := range open {
+		_, err := p.muxes[0].Open(t.Context(), "too many")
+		require.Error(t, err)
+		if i%2 == 0 {
+			_, err = io.ReadAll(c)
+			require.NoError(t, err)
+		}
+		require.NoError(t, c.Close())
+		c, err = p.muxes[0].Open(t.Context(), "in its place")
+		require.NoError(t, err, "the peer was not told yet, and need not be")
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	p.carry()
+	for range open {
+		service, d, err := p.muxes[1].Accept(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "in its place", service)
+		require.NoError(t, d.Close())
+	}
+}
+
 func TestRefused(t *testing.T) {
 	p := newCouple(t)
 	c, err := p.muxes[0].Open(t.Context(), "service")

@@ -60,7 +60,16 @@ func (s *Session) add(c *conn) {
 
 func (s *Session) remove(c *conn) {
 	delete(s.streams, c.id)
-	s.count[c.id.side()]--
+	s.discount(c)
+}
+
+// discount makes room for another stream in place of c. What is still to be said of c is said
+// before the peer hears of that one.
+func (s *Session) discount(c *conn) {
+	if !c.over {
+		c.over = true
+		s.count[c.id.side()]--
+	}
 }
 
 // end ends all streams because of err.
