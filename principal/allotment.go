@@ -39,6 +39,7 @@ type allotment struct {
 	matters  map[resource.Key]matter // of Applications
 	custody  custody
 	others   []string                            // autonomous agents
+	enrolled bool                                // it is known which agents there are
 	shown    map[resource.Key]map[string]verdict // of Applications, by agent
 	waits    map[resource.Key]string             // why an Application waits, if it does
 	feeds    map[string]*backend.Feed            // by agent
@@ -80,7 +81,7 @@ func (a *allotment) enrol(set []backend.Agent) {
 			a.feeds[agent] = &backend.Feed{}
 		}
 	}
-	a.others = others
+	a.others, a.enrolled = others, true
 	for k := range a.matters {
 		a.matters[k] = a.matter(a.objects[k])
 	}

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
@@ -148,4 +150,20 @@ func TestAnExcludedApplicationDoesNotMove(t *testing.T) {
 		y.settle()
 		require.Equal(t, "b", y.where(k))
 	})
+}
+
+// Whose an Application may be is not known before the registry is.
+func TestNothingIsSaidBeforeTheRegistryIsKnown(t *testing.T) {
+	a := newAllotment(memstore.New(memstore.Config{}), "argocd", nil, zap.NewNop())
+	o := resource.Object{Key: app("argocd", "one"), UID: "one"}
+	o.Parts[resource.Spec] = `{"destination":{"name":"nobody"}}`
+	a.put(o)
+	for range 3 {
+		require.Empty(t, a.unsaid())
+	}
+	a.enrol([]backend.Agent{{Name: "nobody", Mode: resource.Autonomous}})
+	require.Empty(t, a.unsaid())
+	a.enrol(nil)
+	a.unsaid()
+	require.Len(t, a.unsaid(), 1)
 }

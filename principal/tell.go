@@ -60,7 +60,7 @@ func (a *allotment) tell(ctx context.Context) {
 func (a *allotment) unsaid() (out []resource.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.custody.complete() && time.Since(a.began) < settling {
+	if !a.enrolled || !a.custody.complete() && time.Since(a.began) < settling {
 		return nil
 	}
 	for k, before := range a.due {

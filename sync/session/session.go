@@ -86,6 +86,9 @@ func New(c Config) (*Session, error) {
 	case c.Tick < 0, c.Workers < 0:
 		return nil, fmt.Errorf("session: tick %v and workers %d must not be negative", c.Tick, c.Workers)
 	}
+	if err := wire.CheckSource(c.Engine.Self); err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
 	c.Tick = cmp.Or(c.Tick, 2*time.Second)
 	c.Workers = cmp.Or(c.Workers, 64)
 	if c.Log == nil {

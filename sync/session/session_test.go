@@ -99,6 +99,7 @@ func TestNewChecksItsConfig(t *testing.T) {
 			"a store":      func(c *session.Config) { c.Store = nil },
 			"a link":       func(c *session.Config) { c.Link = nil },
 			"identity":     func(c *session.Config) { c.Engine.Self = "" },
+			"as in a URL":  func(c *session.Config) { c.Engine.Self = "hub one" },
 			"to spoke":     func(c *session.Config) { c.Engine.Peer = "another" },
 			"tick":         func(c *session.Config) { c.Tick = -1 },
 			"not be negat": func(c *session.Config) { c.Workers = -1 },

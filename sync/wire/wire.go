@@ -107,7 +107,7 @@ func Encode(m engine.Message, e Envelope) (transport.Message, error) {
 	}
 	ev := event.New()
 	ev.SetID(e.ID)
-	ev.SetSource((&url.URL{Scheme: "argocd-agent", Host: e.Source}).String())
+	ev.SetSource(source(e.Source))
 	ev.SetType(Prefix + r.name)
 	ev.SetSubject(name)
 	ev.SetTime(e.Time)
@@ -217,6 +217,18 @@ func extensions(ev event.Event) map[string]string {
 func plain(text string) error {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) || strings.TrimSpace(text) != text {
 		return fmt.Errorf("%w: %q is not plain text", ErrMalformed, text)
+	}
+	return nil
+}
+
+func source(identity string) string {
+	return (&url.URL{Scheme: "argocd-agent", Host: identity}).String()
+}
+
+// CheckSource returns why events cannot say that they are from a side of that identity.
+func CheckSource(identity string) error {
+	if u, err := url.Parse(source(identity)); err != nil || u.Host != identity {
+		return fmt.Errorf("wire: identity %q: it is to be a name, or an id, as in a URL", identity)
 	}
 	return nil
 }
