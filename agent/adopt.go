@@ -50,7 +50,7 @@ func (a *Agent) adopt(ctx context.Context, want inquiry.Adoption) (inquiry.Adopt
 
 // begin adopts keys.
 func (a *Agent) begin(ctx context.Context, keys []resource.Key) error {
-	failed := []error{a.gate.Adopt(keys...)} // it holds for this process, at least
+	failed := []error{a.gate.Adopt(ctx, keys...)} // it holds for this process, at least
 	for _, k := range keys {
 		failed = append(failed, a.session.Load().Again(ctx, k))
 	}
@@ -59,11 +59,7 @@ func (a *Agent) begin(ctx context.Context, keys []resource.Key) error {
 
 // release does the opposite.
 func (a *Agent) release(ctx context.Context, keys []resource.Key) error {
-	var failed []error
-	for _, k := range keys {
-		failed = append(failed, a.gate.Release(ctx, k))
-	}
-	return errors.Join(failed...)
+	return a.gate.Release(ctx, keys...)
 }
 
 // meant returns the keys that an adoption is about.

@@ -152,7 +152,7 @@ func TestAdopts(t *testing.T) {
 	})
 }
 
-// It is let go again: it stays as it is by then, without marks, and follows no more.
+// It is let go again: it is what it was before, and follows no more. What was made stays.
 func TestLetsGo(t *testing.T) {
 	join(t, func(t *testing.T, j *joining) {
 		j.decide(false)
@@ -163,7 +163,7 @@ func TestLetsGo(t *testing.T) {
 		require.Equal(t, []string{"Application//web"}, done.Done)
 		o := j.get("web")
 		require.Zero(t, o.Origin)
-		require.Equal(t, `{"n":1}`, o.Parts[resource.Spec])
+		require.Equal(t, j.web.Parts, o.Parts)
 		edit(j.hub, app("", "web"), resource.Spec, `{"n":2}`)
 		edit(j.hub, app("", "new"), resource.Spec, `{"n":2}`)
 		settle()
@@ -213,8 +213,8 @@ func TestAdoptsOnlyWhatTheHubNames(t *testing.T) {
 // A forgetful list does not reach its disk.
 type forgetful struct{ observe.List }
 
-func (f forgetful) Add(names ...string) error {
-	return errors.Join(f.List.Add(names...), errors.New("disk is full"))
+func (f forgetful) Add(notes map[string]string) error {
+	return errors.Join(f.List.Add(notes), errors.New("disk is full"))
 }
 
 // What cannot be kept is adopted all the same, and the user is told.

@@ -19,7 +19,7 @@ func adoptCommand() *cli.Command {
 		ArgsUsage: "AGENT [OBJECT ...]",
 		Flags: principalFlags(
 			&cli.BoolFlag{Name: "all", Usage: "all that the agent's plan has by now; with --undo all that is adopted"},
-			&cli.BoolFlag{Name: "undo", Usage: "have the agent write them no more: they stay as they are by then, without the marks of copies"},
+			&cli.BoolFlag{Name: "undo", Usage: "have the agent write them no more: they are again what they were when they were adopted, without the marks of copies; what was not there then stays, and so do the values of Secrets"},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask, with --all"}),
 		Action: adopt,
 		Description: "From then on the agent keeps these objects in step, as it would all without --observe: it\n" +

@@ -12,8 +12,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// A Set is a set of texts that a user has put there, and that is there again after a
-// restart. Its methods may be called concurrently.
+// A Set is a set of texts that a user has put there, each with a note, and that is there
+// again after a restart. Its methods may be called concurrently.
 //
 // What cannot be written to disk is kept in memory all the same; the error says so. A file
 // that is lost takes the Set with it: it is for what is safe to forget.
@@ -22,7 +22,7 @@ type Set struct {
 	name   string
 
 	mu  sync.Mutex
-	has map[string]bool
+	has map[string]string // notes
 }
 
 // setPrefix begins the names of the buckets of Sets. No peer has such a name.
@@ -33,13 +33,21 @@ func (l *Ledger) Set(name string) *Set {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sets[name] == nil {
-		l.sets[name] = &Set{ledger: l, name: name, has: map[string]bool{}}
+		l.sets[name] = &Set{ledger: l, name: name, has: map[string]string{}}
 	}
 	return l.sets[name]
 }
 
 // Has reports whether a text is in the Set.
 func (s *Set) Has(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, has := s.has[text]
+	return has
+}
+
+// Note returns what was noted of a text.
+func (s *Set) Note(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.has[text]
@@ -52,11 +60,14 @@ func (s *Set) All() []string {
 	return slices.Sorted(maps.Keys(s.has))
 }
 
-// Add puts texts into the Set.
-func (s *Set) Add(texts ...string) error {
+// Add puts texts into the Set, with what is noted of each. Of those that are in it the first
+// note stays.
+func (s *Set) Add(notes map[string]string) error {
 	return s.change(func() {
-		for _, t := range texts {
-			s.has[t] = true
+		for text, note := range notes {
+			if _, has := s.has[text]; !has {
+				s.has[text] = note
+			}
 		}
 	})
 }
@@ -99,7 +110,7 @@ func (s *Set) write(tx *bbolt.Tx) error {
 	b, err := tx.CreateBucket(name)
 	for _, text := range s.All() {
 		if err == nil {
-			err = b.Put([]byte(text), nil)
+			err = b.Put([]byte(text), []byte(s.Note(text)))
 		}
 	}
 	return err
@@ -115,8 +126,8 @@ func (l *Ledger) readSet(name string, bucket *bbolt.Bucket) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := bucket.Cursor()
-	for text, _ := c.First(); text != nil; text, _ = c.Next() {
-		s.has[string(text)] = true
+	for text, note := c.First(); text != nil; text, note = c.Next() {
+		s.has[string(text)] = string(note)
 	}
 	return true
 }

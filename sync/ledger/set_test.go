@@ -19,9 +19,9 @@ func TestSetIsKept(t *testing.T) {
 	require.Same(t, s, l.Set("adopted"))
 	require.Empty(t, s.All())
 	require.NoError(t, s.Clear())
-	require.NoError(t, s.Add("b", "a", "b"))
+	require.NoError(t, s.Add(map[string]string{"b": "", "a": "one"}))
 	require.NoError(t, s.Remove("b", "c"))
-	require.NoError(t, s.Add("d"))
+	require.NoError(t, s.Add(map[string]string{"d": "", "a": "two"}))
 	_, err = l.Book("principal").Put(ledger.Letter{Key: "k", Cause: ledger.Refused})
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -32,11 +32,12 @@ func TestSetIsKept(t *testing.T) {
 	require.Equal(t, []string{"a", "d"}, s.All())
 	require.True(t, s.Has("a"))
 	require.False(t, s.Has("b"))
+	require.Equal(t, "one", s.Note("a"), "the first note stays")
 	require.Equal(t, []string{"principal"}, l.Peers(), "a set is no peer")
 
 	// The file is taken away: it is made anew with the next change.
 	require.NoError(t, os.Remove(path))
-	require.NoError(t, s.Add("e"))
+	require.NoError(t, s.Add(map[string]string{"e": ""}))
 	require.NoError(t, l.Close())
 	l, err = ledger.Open(path)
 	require.NoError(t, err)
@@ -53,7 +54,7 @@ func TestSetIsKept(t *testing.T) {
 // What cannot be written is kept all the same, and the error says so.
 func TestSetWithoutADisk(t *testing.T) {
 	s := ledger.InMemory().Set("adopted")
-	require.NoError(t, s.Add("a"))
+	require.NoError(t, s.Add(map[string]string{"a": ""}))
 	require.True(t, s.Has("a"))
 
 	folder := filepath.Join(t.TempDir(), "folder")
@@ -61,6 +62,6 @@ func TestSetWithoutADisk(t *testing.T) {
 	l, err := ledger.Open(filepath.Join(folder, "letters.db"))
 	require.Error(t, err)
 	require.NoError(t, l.Set("adopted").Clear(), "there is nothing to be written")
-	require.ErrorContains(t, l.Set("adopted").Add("a"), "keep adopted")
+	require.ErrorContains(t, l.Set("adopted").Add(map[string]string{"a": ""}), "keep adopted")
 	require.True(t, l.Set("adopted").Has("a"))
 }

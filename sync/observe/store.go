@@ -11,18 +11,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// A List is what keeps the names of what is adopted: ledger.Set is one. An error says that
-// it may not be kept for the next process.
+// A List is what keeps the names of what is adopted, each with a note: ledger.Set is one. An
+// error says that it may not be kept for the next process.
 type List interface {
 	Has(name string) bool
+	Note(name string) string
 	All() []string
-	Add(names ...string) error
+	// Add leaves the notes of those alone that are there.
+	Add(notes map[string]string) error
 	Remove(names ...string) error
 }
 
@@ -108,71 +111,103 @@ func (s *Store) take(ctx context.Context, k resource.Key) (done func(), err erro
 // Adopted returns the names of what is adopted, sorted.
 func (s *Store) Adopted() []string { return s.adopted.All() }
 
-// Adopt has objects written from now on, whether they are there or not.
-func (s *Store) Adopt(keys ...resource.Key) error {
-	names := make([]string, 0, len(keys))
-	for _, k := range keys {
-		names = append(names, k.String())
+// Adopt has objects written from now on, whether they are there or not. What is there is
+// noted, so that Release can bring it back.
+func (s *Store) Adopt(ctx context.Context, keys ...resource.Key) error {
+	there, err := s.find(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("observe: adopt: %w", err)
 	}
-	return s.adopted.Add(names...)
+	notes := map[string]string{}
+	for _, k := range keys {
+		notes[k.String()] = noted(there[k])
+	}
+	return s.adopted.Add(notes)
 }
 
 // attempts is how often an object that others change meanwhile is looked at again.
 const attempts = 10
 
-// Release has an object written no more, and takes off what marks it as a copy. All else
-// of it stays as it is. One that is excluded keeps its marks, as all it has.
-func (s *Store) Release(ctx context.Context, k resource.Key) error {
-	done, err := s.take(ctx, k)
+// Release has objects written no more. They lose what marks them as copies, and get back what
+// they had when they were adopted. One that was not there then stays, and so does all of one
+// that is excluded. What could not be released stays adopted.
+func (s *Store) Release(ctx context.Context, keys ...resource.Key) error {
+	keys = slices.Compact(slices.SortedFunc(slices.Values(keys), resource.Key.Compare)) // so that two that wait do not wait for each other
+	for _, k := range keys {
+		done, err := s.take(ctx, k)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	there, err := s.find(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("observe: release: %w", err)
+	}
+	var failed []error
+	for _, k := range keys {
+		if err := s.release(ctx, k, there[k]); err != nil {
+			failed = append(failed, fmt.Errorf("observe: release %s: %w", k, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// release releases an object that was found as o; nil is that it was not there. Nobody else
+// writes it meanwhile.
+func (s *Store) release(ctx context.Context, k resource.Key, o *resource.Object) (err error) {
+	for range attempts {
+		if err = s.restore(ctx, o, s.adopted.Note(k.String())); !errors.Is(err, backend.ErrConflict) {
+			break
+		}
+		there, failed := s.find(ctx, []resource.Key{k})
+		if failed != nil {
+			return failed
+		}
+		o = there[k]
+	}
 	if err != nil {
 		return err
 	}
-	defer done()
-	kept := s.adopted.Remove(k.String())
-	for range attempts {
-		if err = s.unmark(ctx, k); !errors.Is(err, backend.ErrConflict) {
-			break
-		}
-	}
-	if err = errors.Join(kept, err); err != nil {
-		return fmt.Errorf("observe: release %s: %w", k, err)
-	}
-	return nil
+	return s.adopted.Remove(k.String())
 }
 
-// unmark takes the marks off an object, if it is there.
-func (s *Store) unmark(ctx context.Context, k resource.Key) error {
-	o, there, err := s.find(ctx, k)
-	if err != nil || !there || o.Excluded || o.Deleting {
-		return err
-	}
-	bare := o
-	bare.Origin = resource.Origin{}
-	bare.Parts[resource.OpID], bare.Parts[resource.Refresh] = "", ""
-	if bare == o {
+// restore takes the marks off an object, if it is there, and gives it back what is noted.
+func (s *Store) restore(ctx context.Context, o *resource.Object, note string) error {
+	if o == nil || o.Excluded || o.Deleting {
 		return nil
 	}
-	_, err = s.inner.Write(ctx, bare)
+	bare := former(*o, note)
+	bare.Origin = resource.Origin{}
+	bare.Parts[resource.OpID], bare.Parts[resource.Refresh] = "", ""
+	if bare == *o {
+		return nil
+	}
+	_, err := s.inner.Write(ctx, bare)
 	return err
 }
 
 var errListed = errors.New("the store has been listed")
 
-// find returns an object as it is now.
-func (s *Store) find(ctx context.Context, k resource.Key) (o resource.Object, there bool, err error) {
-	err = s.inner.Watch(ctx, backend.Scope{}, func(e backend.Event) error {
+// find returns which of these objects there are, as they are now.
+func (s *Store) find(ctx context.Context, keys []resource.Key) (map[resource.Key]*resource.Object, error) {
+	wanted, there := map[resource.Key]bool{}, map[resource.Key]*resource.Object{}
+	for _, k := range keys {
+		wanted[k] = true
+	}
+	err := s.inner.Watch(ctx, backend.Scope{}, func(e backend.Event) error {
 		switch {
 		case e.Synced != nil:
 			return errListed
-		case e.Put != nil && e.Put.Key == k:
-			o, there = *e.Put, true
-		case e.Gone != nil && e.Gone.Key == k:
-			o, there = resource.Object{}, false
+		case e.Put != nil && wanted[e.Put.Key]:
+			there[e.Put.Key] = e.Put
+		case e.Gone != nil:
+			delete(there, e.Gone.Key)
 		}
 		return nil
 	})
 	if !errors.Is(err, errListed) {
-		return o, there, err
+		return nil, err
 	}
-	return o, there, nil
+	return there, nil
 }

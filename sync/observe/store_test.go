@@ -68,7 +68,7 @@ func TestNothingElseIsWritten(t *testing.T) {
 	require.ErrorIs(t, s.Remove(t.Context(), old.Key, old.Version), backend.ErrWithheld)
 	require.Equal(t, map[resource.Key]resource.Object{old.Key: old}, inner.All())
 
-	require.NoError(t, s.Adopt(old.Key))
+	require.NoError(t, s.Adopt(t.Context(), old.Key))
 	require.Equal(t, []string{"Application//old"}, s.Adopted())
 	stored, err := s.Write(t.Context(), changed)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestNothingElseIsWritten(t *testing.T) {
 func TestReleaseTakesTheMarksOff(t *testing.T) {
 	inner := memstore.New(memstore.Config{})
 	s := observe.New(inner, ledger.InMemory().Set("adopted"))
-	require.NoError(t, s.Adopt(app("web"), app("absent")))
+	require.NoError(t, s.Adopt(t.Context(), app("web"), app("absent")))
 	stored, err := s.Write(t.Context(), copyOf("web", "1"))
 	require.NoError(t, err)
 
@@ -103,6 +103,70 @@ func TestReleaseTakesTheMarksOff(t *testing.T) {
 	require.Equal(t, before, o.Version)
 }
 
+// What was there when it was adopted comes back: its spec, its finalizers, and what its labels
+// were that we have written since. Others are left alone, and so is what others have made since.
+func TestReleaseBringsBackWhatThereWas(t *testing.T) {
+	inner := memstore.New(memstore.Config{})
+	s := observe.New(inner, ledger.InMemory().Set("adopted"))
+	text := func(labels map[string]string, finalizers ...string) string {
+		return resource.Metadata{Labels: labels, Finalizers: finalizers}.Text()
+	}
+	inner.Edit(app("web"), func(o *resource.Object) {
+		o.Parts[resource.Spec] = `{"own":1}`
+		o.Parts[resource.Meta] = text(map[string]string{"team": "blue", "local": "1"})
+	})
+	was, _ := inner.Get(app("web"))
+	require.NoError(t, s.Adopt(t.Context(), app("web"), app("made")))
+	cascades := "resources-finalizer.argocd.argoproj.io"
+	write := func(name, spec string) {
+		o, _ := inner.Get(app(name))
+		o.Key, o.Origin, o.Parts[resource.Spec] = app(name), resource.Origin{UID: "1", By: "hub"}, spec
+		o.Parts[resource.Meta] = resource.ParseMetadata(o.Parts[resource.Meta]).Overlay(
+			resource.Metadata{Labels: map[string]string{"team": "red", "hub": "1"}, Finalizers: []string{cascades}}, resource.Metadata{}).Text()
+		_, err := s.Write(t.Context(), o)
+		require.NoError(t, err)
+	}
+	write("web", `{"hub":1}`)
+	write("made", `{"hub":1}`)
+	inner.Edit(app("web"), func(o *resource.Object) { // somebody here
+		m := resource.ParseMetadata(o.Parts[resource.Meta])
+		m.Labels["local"] = "2"
+		o.Parts[resource.Meta] = m.Text()
+	})
+	require.NoError(t, s.Adopt(t.Context(), app("web")), "what there was before stays noted")
+
+	require.NoError(t, s.Release(t.Context(), app("web"), app("made")))
+	o, _ := inner.Get(app("web"))
+	require.Equal(t, was.UID, o.UID)
+	require.Zero(t, o.Origin)
+	require.Equal(t, was.Parts[resource.Spec], o.Parts[resource.Spec])
+	require.Equal(t, text(map[string]string{"team": "blue", "local": "2"}), o.Parts[resource.Meta])
+	o, _ = inner.Get(app("made"))
+	require.Zero(t, o.Origin)
+	require.Equal(t, `{"hub":1}`, o.Parts[resource.Spec], "nothing was there")
+}
+
+// Another object of the name is not given what the one before it had; nor is anything secret
+// noted.
+func TestNotesAreOfOneObject(t *testing.T) {
+	inner := memstore.New(memstore.Config{})
+	list := ledger.InMemory().Set("adopted")
+	s := observe.New(inner, list)
+	secret := resource.Key{Kind: resource.Secret, Name: "repo"}
+	for _, k := range []resource.Key{app("web"), secret} {
+		inner.Edit(k, func(o *resource.Object) { o.Parts[resource.Spec] = `{"password":"hunter2"}` })
+	}
+	require.NoError(t, s.Adopt(t.Context(), app("web"), secret))
+	require.Empty(t, list.Note(secret.String()))
+	require.NotEmpty(t, list.Note(app("web").String()))
+	inner.Delete(app("web"))
+	_, err := s.Write(t.Context(), copyOf("web", "1"))
+	require.NoError(t, err)
+	require.NoError(t, s.Release(t.Context(), app("web")))
+	o, _ := inner.Get(app("web"))
+	require.Equal(t, `{}`, o.Parts[resource.Spec])
+}
+
 // A hurried store is changed by somebody else just before each of some writes.
 type hurried struct {
 	*memstore.Store
@@ -119,7 +183,7 @@ func (h *hurried) Write(ctx context.Context, o resource.Object) (resource.Object
 func TestReleaseOfWhatOthersChange(t *testing.T) {
 	inner := &hurried{Store: memstore.New(memstore.Config{})}
 	s := observe.New(inner, ledger.InMemory().Set("adopted"))
-	require.NoError(t, s.Adopt(app("web")))
+	require.NoError(t, s.Adopt(t.Context(), app("web")))
 	_, err := s.Write(t.Context(), copyOf("web", "1"))
 	require.NoError(t, err)
 	inner.times = 3
@@ -127,12 +191,13 @@ func TestReleaseOfWhatOthersChange(t *testing.T) {
 	o, _ := inner.Get(app("web"))
 	require.Zero(t, o.Origin)
 
-	require.NoError(t, s.Adopt(app("web")))
+	require.NoError(t, s.Adopt(t.Context(), app("web")))
 	o.Origin = resource.Origin{UID: "1", By: "hub"}
 	_, err = s.Write(t.Context(), o)
 	require.NoError(t, err)
 	inner.times = 1 << 20
 	require.ErrorIs(t, s.Release(t.Context(), app("web")), backend.ErrConflict)
+	require.Equal(t, []string{"Application//web"}, s.Adopted(), "it can be tried again")
 }
 
 // A slow store holds up that web is made.
@@ -155,7 +220,7 @@ func TestReleaseWaitsForAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &slow{Store: memstore.New(memstore.Config{}), begun: make(chan struct{}), end: make(chan struct{})}
 		s := observe.New(inner, ledger.InMemory().Set("adopted"))
-		require.NoError(t, s.Adopt(app("web"), app("other")))
+		require.NoError(t, s.Adopt(t.Context(), app("web"), app("other")))
 		wrote, released := make(chan error, 1), make(chan error, 1)
 		go func() {
 			_, err := s.Write(t.Context(), copyOf("web", "1"))
@@ -183,7 +248,7 @@ func TestReleaseWaitsForAWrite(t *testing.T) {
 func TestReleaseLeavesAlone(t *testing.T) {
 	inner := memstore.New(memstore.Config{})
 	s := observe.New(inner, ledger.InMemory().Set("adopted"))
-	require.NoError(t, s.Adopt(app("web")))
+	require.NoError(t, s.Adopt(t.Context(), app("web")))
 	_, err := s.Write(t.Context(), copyOf("web", "1"))
 	require.NoError(t, err)
 	inner.Hold(app("web"))
