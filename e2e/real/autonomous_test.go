@@ -26,7 +26,6 @@ func TestAutonomous(t *testing.T) {
 		stack.ClusterConfig{Name: "spoke-2", CRDs: true},
 	)
 	require.NoError(t, w.hub.Apply(t.Context(), fmt.Appendf(nil, controller, "team-*", 1)))
-	played := 0
 	all := []story{
 		{"AProjectAndItsApplicationAreShown", projectsShown},
 		{"TestScenario05_APrincipalThatRestartsAllTheTime", restartedPrincipal},
@@ -35,19 +34,9 @@ func TestAutonomous(t *testing.T) {
 		{"ProjectsOfTheHubAreNotTouched", projectsTaken},
 		{"TwoAgentsWantOneName", projectsCollide},
 	}
-	for _, s := range all {
-		t.Run(s.name, func(t *testing.T) {
-			played++
-			t.Cleanup(w.heal)
-			s.play(t, w)
-			within(t, patience, w.inStep)
-			w.silent(t, 10*time.Second)
-			t.Logf("nothing differs in %d objects", w.verified(t))
-		})
-	}
+	played := w.play(t, all)
 	t.Run("RightsAreExact", func(t *testing.T) { w.audited(t, played == len(all)) })
 	t.Run("ProgramsEnd", func(t *testing.T) { w.end(t) })
-	require.NotZero(t, played)
 }
 
 // plant is the project of an autonomous agent.

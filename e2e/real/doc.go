@@ -3,13 +3,14 @@
 // and its agents as processes that run with ServiceAccount tokens under the RBAC that
 // deploy/ ships. Everything is in its tests.
 //
-// One world serves all stories of managed agents, which follow one another on it, another
-// those of autonomous ones (TestAutonomous), and a third those of the hub's own users
-// (TestRequests). After each story of the first two nothing may change for ten seconds: no
-// object, and no stream of the NATS servers.
+// Each test has a world of its own, on which its stories follow one another: those of every day
+// (TestReal) and of what is lost, wrong or killed (TestDisasters) for managed agents, those of
+// autonomous ones (TestAutonomous), of destination mapping (TestDestination), and of the hub's
+// own users (TestRequests). They are played side by side: a world mostly waits, for after most
+// stories nothing may change for ten seconds, no object and no stream of the NATS servers.
 //
-// The last story kills the programs at points of their work that a seed decides; it can be
+// One story kills the programs at points of their work that a seed decides; it can be
 // repeated with other seeds:
 //
-//	go test ./e2e/real -run TestReal/KilledAtFailpoints -timeout 2h -seed 1 -failpoint-runs 20
+//	go test ./e2e/real -run TestDisasters/KilledAtFailpoints -timeout 2h -seed 1 -failpoint-runs 20
 package real
