@@ -61,24 +61,51 @@ func (p *Principal) Release(ctx context.Context, agent string, of resource.Diges
 	case engine.HeldDigest(waiting) != of:
 		return fail(ErrChanged)
 	}
-	// The hub's own objects are read again, past what an agent sees of them.
-	all, err := verify.Read(ctx, p.cfg.Store, backend.Scope{Namespaces: p.Placement(st).Namespaces()})
-	if err != nil {
-		return fail(err)
-	}
-	for _, o := range all {
-		i := slices.IndexFunc(waiting, func(w engine.Absent) bool { return w.UID == o.UID })
-		if i < 0 {
-			continue
-		}
-		m := resource.ParseMetadata(o.Parts[resource.Meta])
-		m.Finalizers = nil
-		o.Parts[resource.Meta] = m.Text()
-		if _, err := p.cfg.Store.Write(ctx, o); err != nil {
-			return fail(fmt.Errorf("%s: %w; those before it are released", o.Key, err))
-		}
+	released := func(o resource.Object) {
 		p.cfg.Log.Warn("a deletion is forced: nobody has deleted the copy, or what it has deployed", zap.String("agent", agent),
 			zap.Stringer("key", o.Key), zap.String("uid", o.UID), zap.String("reason", why))
 	}
+	if err := letGo(ctx, p.cfg.Store, backend.Scope{Namespaces: p.Placement(st).Namespaces()}, waiting, released); err != nil {
+		return fail(err)
+	}
 	return waiting, nil
+}
+
+// tries is how often an object is read and written that somebody else changes meanwhile: a
+// controller's status, or what this very process has to say of it.
+const tries = 5
+
+// letGo takes the finalizers off those objects within scope that are waiting, by their UIDs,
+// and calls released for each. One that does not wait any more is let be. The store's own
+// objects are read, past what an agent sees of them.
+func letGo(ctx context.Context, store backend.Store, scope backend.Scope, waiting []engine.Absent, released func(resource.Object)) error {
+	for try := 1; ; try++ {
+		all, err := verify.Read(ctx, store, scope)
+		if err != nil {
+			return err
+		}
+		var contested error
+		for _, o := range all {
+			m := resource.ParseMetadata(o.Parts[resource.Meta])
+			if !o.Deleting || len(m.Finalizers) == 0 || !slices.ContainsFunc(waiting, func(w engine.Absent) bool { return w.UID == o.UID }) {
+				continue
+			}
+			m.Finalizers = nil
+			o.Parts[resource.Meta] = m.Text()
+			switch _, err := store.Write(ctx, o); {
+			case err == nil:
+				released(o)
+			case errors.Is(err, backend.ErrConflict):
+				contested = fmt.Errorf("%s: %w", o.Key, err)
+			default:
+				return fmt.Errorf("%s: %w; the log says which others are released", o.Key, err)
+			}
+		}
+		if contested == nil {
+			return nil
+		}
+		if try == tries {
+			return fmt.Errorf("%w, %d times; the log says which others are released", contested, tries)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -69,4 +71,73 @@ func TestRelease(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, waiting)
 	})
+}
+
+// A busy store has somebody else do something to an object just before it is written.
+type busy struct {
+	*memstore.Store
+	meddle func(k resource.Key, write int)
+	writes map[resource.Key]int
+}
+
+func (b busy) Write(ctx context.Context, o resource.Object) (resource.Object, error) {
+	b.writes[o.Key]++
+	b.meddle(o.Key, b.writes[o.Key])
+	return b.Store.Write(ctx, o)
+}
+
+// What somebody else changes while it is released is read again and released all the same, in
+// a number of tries that has an end; unless by then it is another object, or waits no more.
+func TestReleaseOfWhatChanges(t *testing.T) {
+	finalizers := resource.Metadata{Finalizers: []string{"resources-finalizer.argocd.argoproj.io"}}.Text()
+	for name, c := range map[string]struct {
+		meddle   func(s *memstore.Store, k resource.Key, write int)
+		writes   int
+		released int
+		fails    bool
+		there    bool
+	}{
+		"it is changed": {func(s *memstore.Store, k resource.Key, write int) {
+			if write < tries {
+				s.Edit(k, func(o *resource.Object) { o.Parts[resource.Status] = string(rune('0' + write)) })
+			}
+		}, tries, 2, false, false},
+		"it is changed all the time": {func(s *memstore.Store, k resource.Key, write int) {
+			s.Edit(k, func(o *resource.Object) { o.Parts[resource.Status] = string(rune('0' + write)) })
+		}, tries, 1, true, true},
+		"it is made anew": {func(s *memstore.Store, k resource.Key, write int) {
+			s.Edit(k, func(o *resource.Object) { o.Parts[resource.Meta] = "" })
+			s.Edit(k, func(o *resource.Object) { o.Parts[resource.Meta] = finalizers })
+			s.Delete(k)
+		}, 1, 1, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New(memstore.Config{Name: "hub"})
+			web, calm := app("one", "web"), app("one", "calm")
+			var waiting []engine.Absent
+			for _, k := range []resource.Key{web, calm} {
+				store.Edit(k, func(o *resource.Object) { o.Parts[resource.Meta] = finalizers })
+				o, _ := store.Get(k)
+				waiting = append(waiting, engine.Absent{Key: k, UID: o.UID})
+				store.Delete(k)
+			}
+			released, writes := 0, map[resource.Key]int{}
+			err := letGo(t.Context(), busy{store, func(k resource.Key, write int) {
+				if k == web {
+					c.meddle(store, k, write)
+				}
+			}, writes}, backend.In("one"), waiting, func(resource.Object) { released++ })
+			if c.fails {
+				require.ErrorIs(t, err, backend.ErrConflict)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, map[resource.Key]int{web: c.writes, calm: 1}, writes)
+			require.Equal(t, c.released, released)
+			_, there := store.Get(web)
+			require.Equal(t, c.there, there)
+			_, there = store.Get(calm)
+			require.False(t, there)
+		})
+	}
 }

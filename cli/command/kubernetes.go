@@ -54,7 +54,11 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 			return k, err
 		}
 		known.Kinds = rules.Kinds()
-		if by := mappingOf(c); len(by.namespaces) == 0 {
+		by, err := mappingOf(c)
+		if err != nil {
+			return k, err
+		}
+		if len(by.namespaces) == 0 {
 			known.Namespace = namespace
 		}
 		known.MakeNamespaces = c.Bool(createFlag)

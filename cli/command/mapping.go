@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/sync/project"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
@@ -37,19 +38,33 @@ func agentMapping(f shell.Flags) []cli.Flag {
 	}
 }
 
-func mappingOf(c *cli.Context) mapping {
+func mappingOf(c *cli.Context) (mapping, error) {
 	m := mapping{destination: c.Bool(destinationFlag)}
 	for _, pattern := range strings.Split(c.String(namespacesFlag), ",") {
-		if pattern = strings.TrimSpace(pattern); pattern != "" && m.destination {
-			m.namespaces = append(m.namespaces, pattern)
+		if pattern = strings.TrimSpace(pattern); pattern == "" {
+			continue
+		}
+		if err := project.CheckNamespace(pattern); err != nil {
+			return m, &shell.UsageError{
+				Where: "--" + namespacesFlag, What: err.Error(), Advice: "write globs, or regular expressions between slashes, with commas between and none within",
+			}
+		}
+		m.namespaces = append(m.namespaces, pattern)
+	}
+	if !m.destination && len(m.namespaces) > 0 {
+		return m, &shell.UsageError{
+			Where: "--" + namespacesFlag, What: "Applications are not in any other namespace than their agent's", Advice: "add --" + destinationFlag + ", or leave it out",
 		}
 	}
-	return m
+	return m, nil
 }
 
 // agentMappingOf is mappingOf for an agent that has these rules.
 func agentMappingOf(c *cli.Context, r resource.Rules) (mapping, error) {
-	m := mappingOf(c)
+	m, err := mappingOf(c)
+	if err != nil {
+		return m, err
+	}
 	if m.destination && r.Mode != resource.Managed {
 		return m, &shell.UsageError{
 			Where: "--" + destinationFlag, What: "an autonomous agent's Applications are where they are written",

@@ -86,6 +86,10 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	by, err := mappingOf(c)
+	if err != nil {
+		return err
+	}
 	h, err := newHubParts(c, log)
 	if err != nil {
 		return err
@@ -94,7 +98,6 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	by := mappingOf(c)
 	watched := &warden{controllers: h.cluster.controllers, destination: by.destination, log: log}
 	if err := watched.admit(c.Context, h.cluster.registry); err != nil {
 		return err // nothing has been written yet

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/dlclark/regexp2"
@@ -32,7 +33,7 @@ const maxGlob = 2048 // more than an address and a name have
 // has that power already.
 func MatchNamespace(patterns []string, namespace string) bool {
 	for _, p := range patterns {
-		if len(p) > 1 && strings.HasPrefix(p, "/") && strings.HasSuffix(p, "/") && matchRegexp(p[1:len(p)-1], namespace) {
+		if r, ok := betweenSlashes(p); ok && matchRegexp(r, namespace) {
 			return true
 		}
 		if Match(p, namespace) {
@@ -40,6 +41,28 @@ func MatchNamespace(patterns []string, namespace string) bool {
 		}
 	}
 	return false
+}
+
+// CheckNamespace says what is wrong with a pattern of MatchNamespace that can match nothing.
+func CheckNamespace(pattern string) error {
+	if r, ok := betweenSlashes(pattern); ok {
+		if _, err := regexp2.Compile(r, regexp2.None); err != nil {
+			return fmt.Errorf("%q is no regular expression: %w", pattern, err)
+		}
+		return nil
+	}
+	if _, err := glob.Compile(pattern); err != nil {
+		return fmt.Errorf("%q is no glob: %w", pattern, err)
+	}
+	return nil
+}
+
+// betweenSlashes returns the regular expression that a pattern is; false if it is a glob.
+func betweenSlashes(pattern string) (string, bool) {
+	if len(pattern) < 2 || !strings.HasPrefix(pattern, "/") || !strings.HasSuffix(pattern, "/") {
+		return "", false
+	}
+	return pattern[1 : len(pattern)-1], true
 }
 
 func matchRegexp(pattern, text string) bool {
