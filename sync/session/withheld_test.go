@@ -42,7 +42,7 @@ func TestWithheld(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []resource.Key{app("web")}, known)
 
-		require.NoError(t, gate.Adopt(app("web")))
+		require.NoError(t, gate.Adopt(t.Context(), app("web")))
 		settle(10 * time.Minute)
 		require.Empty(t, r.spoke.part("web", resource.Spec), "nobody has said so")
 		require.NoError(t, r.spoke.Again(t.Context(), app("web")))
