@@ -36,7 +36,7 @@ func TestShowsHowAgentsStand(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, one, again)
 		_, err = r.Agent(t.Context(), "two")
-		require.EqualError(t, err, `principal: agent "two": no such agent is registered`)
+		require.EqualError(t, err, `agent "two" is not registered: argocd-agentctl agent list shows who is`)
 	})
 }
 
