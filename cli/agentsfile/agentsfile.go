@@ -89,15 +89,15 @@ func Read(path string) ([]backend.Agent, error) {
 	return parse(path, text)
 }
 
-// Add adds an agent to a file, which is made if there is none. An agent of that name must
-// not be there.
+// Add adds an agent to a file, which is made if there is none. One of that name that is
+// there already is fs.ErrExist.
 func Add(path string, a backend.Agent) error {
 	agents, err := Read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if slices.ContainsFunc(agents, func(b backend.Agent) bool { return a.Name == b.Name }) {
-		return fmt.Errorf("agentsfile: %s has an agent %s already", path, a.Name)
+		return fmt.Errorf("agentsfile: %s has an agent %s already: %w", path, a.Name, fs.ErrExist)
 	}
 	text, err := format(append(agents, a))
 	if err == nil {

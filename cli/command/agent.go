@@ -19,7 +19,7 @@ func agentCommand() *cli.Command {
 	flags, before := f.WithFile(slices.Concat(
 		[]cli.Flag{
 			f.String("agent-name", "NAME", "", "the agent's `name`; empty is the common name of its certificate"),
-			f.String("agent-mode", "MODE", "autonomous", "the `mode` in which the agent was registered: managed (Applications are written on the control plane) or autonomous (here)"),
+			f.String("agent-mode", "MODE", "autonomous", "the `mode` in which the agent was registered: managed (Applications are written on the control plane) or autonomous (here); argocd-agentctl agent create registers managed ones by default"),
 			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the agent on this cluster"),
 			f.String("adoption-policy", "", "always", "the `policy` for an Application that is here already when the control plane has one of its name: always (it is taken over) or never"),
 			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),

@@ -2,7 +2,10 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -24,7 +27,7 @@ func agentCommand() *cli.Command {
 				Usage:     "register an agent",
 				ArgsUsage: "NAME",
 				Flags: append(rosterFlags(),
-					&cli.StringFlag{Name: "mode", Value: "managed", Usage: "the `mode` of the agent: managed (Applications are written on the control plane) or autonomous (on its own cluster)"},
+					&cli.StringFlag{Name: "mode", Value: "managed", Usage: "the `mode` of the agent: managed (Applications are written on the control plane) or autonomous (on its own cluster); the agent is to be started with the same --agent-mode, whose default is autonomous"},
 					&cli.StringFlag{Name: "resource-proxy-server", Value: "argocd-agent-resource-proxy:9090", Usage: "`host:port` under which Argo CD on the control plane sees the agent's cluster"},
 					&cli.BoolFlag{Name: "adopt-namespace", Usage: "use the namespace NAME although it was there before the agent"},
 				),
@@ -93,10 +96,23 @@ func createAgent(c *cli.Context) error {
 		return err
 	}
 	if err := r.add(c.Context, backend.Agent{Name: name, Mode: mode}); err != nil {
-		return err
+		return again(c.Context, r, name, err)
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "registered %s agent %s\n", mode, name)
 	return err
+}
+
+// again says which agent there is already, if that is why it could not be added.
+func again(ctx context.Context, r roster, name string, err error) error {
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	agents, unread := r.list(ctx)
+	i := slices.IndexFunc(agents, func(a backend.Agent) bool { return a.Name == name })
+	if unread != nil || i < 0 {
+		return err
+	}
+	return fmt.Errorf("agent %s is registered already (%s): use it as it is, or choose another name; argocd-agentctl agent list shows all", name, agents[i].Mode)
 }
 
 func listAgents(c *cli.Context) error {

@@ -14,7 +14,7 @@ func releaseCommand() *cli.Command {
 		Usage:     "let Applications go whose deletion waits for an agent that is gone for good",
 		ArgsUsage: "NAME",
 		Flags: principalFlags(
-			&cli.StringFlag{Name: "reason", Usage: "why, for the principal's `log`"},
+			&cli.StringFlag{Name: "reason", Usage: "a `text` that says why, for the principal's log"},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
 		),
 		Action: release,

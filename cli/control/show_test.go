@@ -33,6 +33,25 @@ func TestTablesShowTextOnly(t *testing.T) {
 	require.Equal(t, "a: not compared: �[0m\na: Application//web: spec: hub has �, spoke has nothing (why)\n1 differences in 2 objects, and 1 of 1 agents not compared\n", b.String())
 }
 
+// Deletions that wait for an agent are counted and, if the agent is away, it is said how to
+// go on.
+func TestStatusShowsDeletionsThatWait(t *testing.T) {
+	since := time.Now().Add(-3 * time.Hour)
+	var b bytes.Buffer
+	require.NoError(t, narrow(&b, admin.Agents{Agents: []admin.Agent{
+		{Name: "away", Mode: "managed", State: "serving", Since: since, Hub: admin.Side{Waiting: 3}},
+		{Name: "idle", Mode: "managed", State: "serving", Since: since},
+		{Name: "new", Mode: "managed", State: "serving", Hub: admin.Side{Waiting: 1}},
+		{Name: "there", Mode: "managed", State: "observing", Connected: true, Since: since, Hub: admin.Side{Waiting: 2}, Spoke: &admin.Side{}},
+	}}))
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	require.Len(t, lines, 7)
+	require.Regexp(t, `^away +managed +serving +no +3h +\? +0 +0 +0\+\? +0 +3 +0\+\?$`, lines[1])
+	require.Regexp(t, `^there +managed +observing +yes +3h +no +0 +0 +0 +0 +2 +0$`, lines[4])
+	require.Equal(t, "3 deletions wait for away, which is away since "+since.UTC().Format(time.RFC3339)+" (3h); if it is gone for good: argocd-agentctl agent release-deletions away --reason ...", lines[5])
+	require.Equal(t, "1 deletions wait for new, which was not there since the principal started; if it is gone for good: argocd-agentctl agent release-deletions new --reason ...", lines[6])
+}
+
 func TestAgesAreShort(t *testing.T) {
 	now := time.Now()
 	for want, d := range map[string]time.Duration{"0s": -time.Hour, "90s": 90 * time.Second, "2m": 2 * time.Minute, "119m": 119 * time.Minute, "47h": 47 * time.Hour, "2d": 50 * time.Hour} {

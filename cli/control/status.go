@@ -21,7 +21,8 @@ func statusCommand() *cli.Command {
 		Description: "Shows every registered agent: whether it is connected and since when (if it is not, since\n" +
 			"when it is away), whether each side has all that the other has said (in step), how many objects\n" +
 			"the control plane says something of and how many of the agent's it knows, and what waits for\n" +
-			"somebody on either side: objects whose writes fail, deletions that are held, dead letters.\n" +
+			"somebody on either side: objects whose writes fail, deletions that are held until they are\n" +
+			"approved, deletions that wait until the agent has carried them out, dead letters.\n" +
 			"A question mark is what an agent that is away does not say.\n\n" +
 			"   argocd-agentctl status\n" +
 			"   argocd-agentctl status -o json" + askHelp,
@@ -50,7 +51,7 @@ func wide(w io.Writer, v any) error { return fleet(w, v.(admin.Agents), true) }
 
 // fleet writes a table of agents.
 func fleet(w io.Writer, all admin.Agents, wide bool) error {
-	heads := []string{"AGENT", "MODE", "STATE", "CONNECTED", "SINCE", "IN STEP", "ROWS", "COPIED", "RETRYING", "HELD", "DEAD LETTERS"}
+	heads := []string{"AGENT", "MODE", "STATE", "CONNECTED", "SINCE", "IN STEP", "ROWS", "COPIED", "RETRYING", "HELD", "WAITING", "DEAD LETTERS"}
 	if wide {
 		heads = append(heads, "VERSION", "PROCESS")
 	}
@@ -62,21 +63,33 @@ func fleet(w io.Writer, all admin.Agents, wide bool) error {
 			inStep = yes(a.Hub.InStep && a.Spoke.InStep)
 			retrying, letters = fmt.Sprint(a.Hub.Retrying+a.Spoke.Retrying), fmt.Sprint(a.Hub.DeadLetters+a.Spoke.DeadLetters)
 		}
-		cells := []any{a.Name, a.Mode, stateOf(a), yes(a.Connected), ago(now, a.Since), inStep, a.Hub.Rows, a.Hub.Copied, retrying, len(a.Held), letters}
+		cells := []any{a.Name, a.Mode, a.State, yes(a.Connected), ago(now, a.Since), inStep, a.Hub.Rows, a.Hub.Copied, retrying, len(a.Held), a.Hub.Waiting, letters}
 		if wide {
 			cells = append(cells, a.Version, a.Process)
 		}
 		t.row(append(cells, errorOf(a))...)
 	}
-	return t.w.Flush()
+	if err := t.w.Flush(); err != nil {
+		return err
+	}
+	for _, a := range all.Agents {
+		if line := stuck(now, a); line != "" {
+			fmt.Fprintln(w, clean(line))
+		}
+	}
+	return nil
 }
 
-// stateOf returns what is done for an agent: one that observes writes only what is adopted.
-func stateOf(a admin.Agent) string {
-	if a.Spoke != nil && a.Spoke.Observing && a.State == "serving" {
-		return "observing"
+// stuck says how to go on with deletions that wait for an agent which is away.
+func stuck(now time.Time, a admin.Agent) string {
+	if a.Connected || a.Hub.Waiting == 0 {
+		return ""
 	}
-	return a.State
+	away := "which was not there since the principal started"
+	if !a.Since.IsZero() {
+		away = "which is away since " + a.Since.UTC().Format(time.RFC3339) + " (" + ago(now, a.Since) + ")"
+	}
+	return fmt.Sprintf("%d deletions wait for %s, %s; if it is gone for good: argocd-agentctl agent release-deletions %[2]s --reason ...", a.Hub.Waiting, a.Name, away)
 }
 
 // errorOf returns what fails on either side.

@@ -18,7 +18,7 @@ func verifyCommand() *cli.Command {
 		Name:  "verify",
 		Usage: "prove that both sides have the same, or list in what they differ",
 		Flags: principalFlags(agentFlag(), outputFlag("table", "json", "yaml"),
-			&cli.DurationFlag{Name: "settle", Value: 10 * time.Second, Usage: "how long differences may take to go: what is on its way differs for a `moment`"}),
+			&cli.DurationFlag{Name: "settle", Value: 10 * time.Second, Usage: "the `duration` that differences may take to go: what is on its way differs for a moment"}),
 		Before: shell.NoArguments,
 		Action: verify,
 		Description: "Reads the stores of both sides afresh, the agents' through the link, and compares them by code\n" +

@@ -8,6 +8,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,18 +82,18 @@ func (s *Server) Handler() http.Handler {
 		"GET /v1/agents/{agent}/letters/{side}/{id}":           s.letter,
 		"POST /v1/agents/{agent}/letters/{side}/{id}/{change}": s.change,
 	} {
-		mux.HandleFunc(pattern, answer(f))
+		mux.HandleFunc(pattern, s.answer(f))
 	}
 	return guard(mux)
 }
 
 // answer answers with what f returns.
-func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
+func (s *Server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		v, err := f(r)
 		if err != nil {
-			say(w, codeOf(err), Failure{err.Error()})
+			say(w, codeOf(err), Failure{s.explain(cmp.Or(r.PathValue("agent"), r.URL.Query().Get("agent")), err).Error()})
 			return
 		}
 		say(w, http.StatusOK, v)

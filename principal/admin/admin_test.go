@@ -36,7 +36,30 @@ func TestShowsHowAgentsStand(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, one, again)
 		_, err = r.Agent(t.Context(), "two")
-		require.EqualError(t, err, `principal: agent "two": no such agent is registered`)
+		require.EqualError(t, err, `agent "two" is not registered: argocd-agentctl agent list shows who is`)
+	})
+}
+
+// Deletions that wait for an agent which is away are counted where all agents are shown, and
+// named where one is.
+func TestShowsDeletionsThatWait(t *testing.T) {
+	within(t, agents{{Name: "one"}}, func(t *testing.T, r *rig) {
+		_, stop := r.spoke("one", resource.Rules{})
+		edit(r.hub, app("one", "web"), resource.Spec, spec("v1"))
+		edit(r.hub, app("one", "web"), resource.Meta, resource.Metadata{Finalizers: []string{"resources-finalizer.argocd.argoproj.io"}}.Text())
+		edit(r.hub, app("one", "stays"), resource.Spec, spec("v1"))
+		settle()
+		stop()
+		r.hub.Delete(app("one", "web"))
+		settle()
+		all, err := r.Agents(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, all.Agents[0].Hub.Waiting)
+		one, err := r.Agent(t.Context(), "one")
+		require.NoError(t, err)
+		require.Equal(t, 1, one.Hub.Waiting)
+		require.Len(t, one.Waiting, 1)
+		require.Equal(t, "Application//web", one.Waiting[0].Key)
 	})
 }
 

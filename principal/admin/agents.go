@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -16,8 +17,7 @@ func (s *Server) agents(r *http.Request) (any, error) {
 	all := s.cfg.Principal.Agents()
 	out := Agents{Agents: make([]Agent, len(all))}
 	each(all, func(i int, a principal.AgentStatus) {
-		out.Agents[i] = describe(a)
-		out.Agents[i].Spoke = s.standing(r.Context(), a)
+		out.Agents[i] = s.look(r.Context(), a)
 	})
 	return out, nil
 }
@@ -27,8 +27,7 @@ func (s *Server) agent(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := describe(a)
-	out.Spoke = s.standing(r.Context(), a)
+	out := s.look(r.Context(), a)
 	waiting, err := s.cfg.Principal.Waiting(r.Context(), a.Name)
 	if err != nil {
 		return nil, err
@@ -37,6 +36,16 @@ func (s *Server) agent(r *http.Request) (any, error) {
 		out.WaitingOf = string(engine.HeldDigest(waiting))
 	}
 	return out, nil
+}
+
+// look says how an agent stands as the principal sees it, and as the agent sees it itself.
+func (s *Server) look(ctx context.Context, a principal.AgentStatus) Agent {
+	out := describe(a)
+	out.Spoke = s.standing(ctx, a)
+	if a.State == principal.Serving && out.Spoke != nil && out.Spoke.Observing {
+		out.State = "observing"
+	}
+	return out
 }
 
 // release lets deletions go that wait for an agent which is gone.
@@ -60,7 +69,7 @@ func describe(a principal.AgentStatus) Agent {
 		Connected: st.Connected, Since: st.Since, Version: st.Peer.Version, Process: st.Peer.Process,
 		Hub: Side{
 			InStep: st.Engine.InStep, Rows: st.Engine.Rows, Copied: st.Engine.Copied,
-			Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters,
+			Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters, Waiting: st.Engine.Waiting,
 		},
 		Held: []Held{},
 	}

@@ -36,7 +36,7 @@ type Agents struct {
 type Agent struct {
 	Name      string    `json:"name"`
 	Mode      string    `json:"mode"`
-	State     string    `json:"state"`             // of the principal's session with it: starting, serving, failing or leaving
+	State     string    `json:"state"`             // of the principal's session with it: starting, serving, failing or leaving; observing if it serves an agent that says it observes
 	Error     string    `json:"error,omitempty"`   // what fails now
 	Connected bool      `json:"connected"`         // its process answers
 	Since     time.Time `json:"since,omitzero"`    // when Connected changed last; absent if it never did
@@ -47,7 +47,7 @@ type Agent struct {
 	Held      []Held    `json:"held"`                 // deletions that wait for approval
 	HeldOf    string    `json:"heldDigest,omitempty"` // stands for Held
 	// Waiting are the hub's objects that are deleted, and wait until the agent has deleted their
-	// copies. They are told of one agent only, not of all.
+	// copies. They are told of one agent only; of all there is their number in Hub.
 	Waiting   []Held `json:"waiting,omitempty"`
 	WaitingOf string `json:"waitingDigest,omitempty"` // stands for Waiting
 }
@@ -61,6 +61,7 @@ type Side struct {
 	DeadLetters int    `json:"deadLetters"`         // what it cannot take in or hand over
 	Observing   bool   `json:"observing,omitempty"` // of a spoke: it writes only what is adopted
 	Withheld    int    `json:"withheld,omitempty"`  // of one that observes: objects that it would write
+	Waiting     int    `json:"waiting,omitempty"`   // of a hub: objects that are deleted, and wait until the agent has deleted their copies
 	Error       string `json:"error,omitempty"`     // of a spoke: what fails there, or why it does not say
 }
 

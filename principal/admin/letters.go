@@ -43,7 +43,7 @@ func (s *Server) letters(r *http.Request) (any, error) {
 	for i, a := range agents {
 		out.Letters = append(out.Letters, found[i]...)
 		if unread[i] != nil {
-			out.Unread[a.Name] = unread[i].Error()
+			out.Unread[a.Name] = s.explain(a.Name, unread[i]).Error()
 		}
 	}
 	return out, nil

@@ -47,7 +47,7 @@ func (s *Server) standing(ctx context.Context, a principal.AgentStatus) *Side {
 	defer stop()
 	st, err := s.spoke(a.Name).Standing(ctx)
 	if err != nil {
-		return &Side{Error: err.Error()}
+		return &Side{Error: s.explain(a.Name, err).Error()}
 	}
 	return &Side{
 		InStep: st.InStep, Rows: st.Rows, Copied: st.Copied, Retrying: st.Retrying, DeadLetters: st.DeadLetters,

@@ -24,7 +24,7 @@ func (s *Server) verify(r *http.Request) (any, error) {
 	out := Verdict{Agent: a.Name, Differences: []Difference{}}
 	found, err := c.run(r.Context(), settle)
 	if err != nil {
-		out.Error = err.Error()
+		out.Error = s.explain(a.Name, err).Error()
 		return out, nil
 	}
 	out.Objects = c.objects

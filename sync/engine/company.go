@@ -89,7 +89,7 @@ func (e *Engine) pending(o resource.Object) string {
 	case !e.alone && !e.lapsed:
 		return said
 	case !e.alone:
-	case o.Deleting && e.owns(o.Key, resource.Spec) && e.cfg.Rules.Confirmed(o.Key.Kind):
+	case e.awaits(o):
 		return "the agent is away: the deletion waits until it is back and has carried it out"
 	case o.Parts[resource.Operation] != "":
 		return "the agent is away: the operation waits until it is back"
@@ -104,4 +104,10 @@ func (e *Engine) pending(o resource.Object) string {
 		return since + e.missed.UTC().Format(time.RFC3339) + ": this is how it stood then"
 	}
 	return ""
+}
+
+// awaits reports whether an object is deleted here, and waits until the peer has deleted its
+// copy.
+func (e *Engine) awaits(o resource.Object) bool {
+	return o.Deleting && e.owns(o.Key, resource.Spec) && e.cfg.Rules.Confirmed(o.Key.Kind)
 }

@@ -19,6 +19,7 @@ type Status struct {
 	Faults  int                   // objects that cannot be kept in step: see Fault
 	Pending int                   // objects that say they wait for the agent
 	Denied  int                   // keys of which what is wanted is Withheld
+	Waiting int                   // objects that are deleted here, and wait until the peer has deleted their copies
 	// How often an object was given its Fault, and its Pending, by this process.
 	FaultsSet, PendingSet uint64
 }
@@ -36,6 +37,9 @@ func (e *Engine) Status() Status {
 		}
 		if en.busy {
 			st.Writing++
+		}
+		if en.local != nil && e.awaits(*en.local) && len(resource.ParseMetadata(en.local.Parts[resource.Meta]).Finalizers) > 0 {
+			st.Waiting++
 		}
 		if en.denied {
 			st.Denied++
