@@ -61,7 +61,10 @@ func TestWhatAgentsTell(t *testing.T) {
 				Cluster: func(context.Context) (inquiry.Cluster, error) { return inquiry.Cluster{Version: version}, nil },
 			})
 			require.NoError(t, err)
-			return background(a.Run)
+			stop = background(a.Run)
+			<-time.After(5 * time.Second) // until it is there
+			synctest.Wait()
+			return stop
 		}
 
 		looks("", false)
