@@ -1,12 +1,15 @@
 package principal
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
@@ -93,6 +96,10 @@ func TestAnApplicationThatIsAimedAtNoAgentStays(t *testing.T) {
 			require.Equal(t, "its destination names no managed agent: agent a keeps it as it is until it names one, or it is deleted", y.part(k, resource.Pending))
 			y.restart(time.Second)
 		}
+		edit(y.hub, k, resource.Spec, `{"destination":{"server":"https://principal:9090?agentName=a"}}`)
+		y.settle()
+		require.Empty(t, y.part(k, resource.Pending), "that is a's")
+		edit(y.hub, k, resource.Spec, `{"destination":{"name":"in-cluster"}}`)
 		y.hub.Delete(k)
 		y.settle()
 		_, is := y.hub.Get(k)
@@ -111,4 +118,44 @@ func TestAnApplicationThatIsDeletedWhereNobodyHasIt(t *testing.T) {
 		y.settle()
 		require.Contains(t, y.part(lost, resource.Pending), "no agent has it")
 	})
+}
+
+// A copy that the spoke's user has excluded is not deleted there, and so the Application is
+// given to nobody else until it is.
+func TestACopyThatItsSpokeHasExcludedDoesNotMove(t *testing.T) {
+	lone(t, func(y *yard, k resource.Key) {
+		label := func(value string) {
+			m := resource.ParseMetadata(cascades)
+			m.Labels = map[string]string{backend.IgnoreLabel: value}
+			edit(y.spokes["a"].store, k, resource.Meta, m.Text())
+		}
+		y.leave(y.spokes["a"])
+		y.real(y.spokes["a"])
+		label("true")
+		y.settle()
+		y.aimAt(k, "b")
+		for range 2 {
+			y.settle()
+			require.Equal(t, "a", y.where(k))
+			require.Equal(t, "agent a keeps its own copy: it is excluded there", y.part(k, resource.Pending))
+			y.restart(time.Second)
+		}
+		label("false")
+		y.settle()
+		require.Equal(t, "b", y.where(k))
+		require.Empty(t, y.part(k, resource.Pending))
+	})
+}
+
+// real starts an agent as it is, which sees what is excluded, in place of its session alone.
+func (y *yard) real(h *haven) {
+	a, err := agent.New(agent.Config{
+		Name: h.name, Namespace: "argocd", Destination: true, Allowed: []string{"team-*"}, Dialer: y.net.Agent(h.name, presence()),
+		Store: h.store, Rules: resource.Rules{Adopt: true}, Tick: time.Second, Log: zap.NewNop(),
+	})
+	require.NoError(y.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	h.stop = func() { cancel(); <-ended }
 }
