@@ -25,7 +25,7 @@ func (p *Principal) Waiting(ctx context.Context, agent string) ([]engine.Absent,
 	if err != nil {
 		return nil, fmt.Errorf("principal: deletions of %q: %w", agent, err)
 	}
-	all, err := p.Objects(ctx, agent)
+	all, err := p.objects(ctx, agent, func(o resource.Object) bool { return p.allot.holds(o, agent) })
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,9 @@ func (p *Principal) Release(ctx context.Context, agent string, of resource.Diges
 	case engine.HeldDigest(waiting) != of:
 		return fail(ErrChanged)
 	}
+	if other := p.sharer(waiting); other != "" {
+		return fail(fmt.Errorf("agent %s: %w", other, ErrThere))
+	}
 	// The hub's own objects are read again, past what an agent sees of them.
 	all, err := verify.Read(ctx, p.cfg.Store, backend.Scope{Namespaces: p.Placement(st).Namespaces()})
 	if err != nil {
@@ -81,4 +84,20 @@ func (p *Principal) Release(ctx context.Context, agent string, of resource.Diges
 			zap.Stringer("key", o.Key), zap.String("uid", o.UID), zap.String("reason", why))
 	}
 	return waiting, nil
+}
+
+// sharer returns an agent that is there and may have one of these Applications too, as it is
+// on its way from one to another; "" if there is none.
+func (p *Principal) sharer(waiting []engine.Absent) string {
+	if p.allot == nil {
+		return ""
+	}
+	for _, w := range waiting {
+		for _, agent := range p.allot.holders(w.UID) {
+			if st, err := p.Agent(agent); err == nil && st.Session.Connected {
+				return agent
+			}
+		}
+	}
+	return ""
 }

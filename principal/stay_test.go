@@ -11,6 +11,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
@@ -144,6 +145,31 @@ func TestACopyThatItsSpokeHasExcludedDoesNotMove(t *testing.T) {
 		y.settle()
 		require.Equal(t, "b", y.where(k))
 		require.Empty(t, y.part(k, resource.Pending))
+	})
+}
+
+// A deletion is forced where the Application is, and not where it is aimed at.
+func TestADeletionIsForcedForTheAgentThatHasTheApplication(t *testing.T) {
+	lone(t, func(y *yard, k resource.Key) {
+		y.line("a", false)
+		y.line("b", false)
+		y.settle()
+		y.aimAt(k, "b")
+		y.settle()
+		y.hub.Delete(k)
+		y.settle()
+		none, err := y.Waiting(y.t.Context(), "b")
+		require.NoError(t, err)
+		require.Empty(t, none)
+		waiting, err := y.Waiting(y.t.Context(), "a")
+		require.NoError(t, err)
+		require.Len(t, waiting, 1)
+		_, err = y.Release(y.t.Context(), "b", engine.HeldDigest(waiting), "scrapped")
+		require.ErrorIs(t, err, ErrNothing)
+		_, err = y.Release(y.t.Context(), "a", engine.HeldDigest(waiting), "scrapped")
+		require.NoError(t, err)
+		_, is := y.hub.Get(k)
+		require.False(t, is)
 	})
 }
 
