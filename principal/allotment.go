@@ -14,6 +14,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/project"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -27,8 +28,9 @@ import (
 // sees to it.
 type allotment struct {
 	store   backend.Store
-	home    string   // the namespace of Argo CD
-	allowed []string // patterns of others where Applications may be
+	home    string      // the namespace of Argo CD
+	allowed []string    // patterns of others where Applications may be
+	met     *ledger.Set // agents, with the epoch of the log that was theirs when they were met
 	log     *zap.Logger
 	listed  chan struct{} // closed once the store is, for good
 
@@ -47,9 +49,9 @@ type allotment struct {
 	began    time.Time
 }
 
-func newAllotment(store backend.Store, home string, allowed []string, log *zap.Logger) *allotment {
+func newAllotment(store backend.Store, home string, allowed []string, met *ledger.Set, log *zap.Logger) *allotment {
 	return &allotment{
-		store: store, home: home, allowed: allowed, log: log, listed: make(chan struct{}),
+		store: store, home: home, allowed: allowed, met: met, log: log, listed: make(chan struct{}),
 		whole: make(chan struct{}), custody: newCustody(), feeds: map[string]*backend.Feed{},
 		objects: map[resource.Key]resource.Object{}, matters: map[resource.Key]matter{},
 		shown: map[resource.Key]map[string]verdict{}, waits: map[resource.Key]string{},
@@ -57,8 +59,9 @@ func newAllotment(store backend.Store, home string, allowed []string, log *zap.L
 	}
 }
 
-// enrol says which agents are registered.
-func (a *allotment) enrol(set []backend.Agent) {
+// enrol says which agents are registered, and which others are still to be forgotten that
+// were removed before this process.
+func (a *allotment) enrol(set []backend.Agent, left []string) {
 	var managed, others []string
 	for _, agent := range set {
 		if agent.Mode == resource.Managed {
@@ -69,10 +72,11 @@ func (a *allotment) enrol(set []backend.Agent) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for agent, n := range a.custody.enrol(managed) {
+	a.custody.remain(left)
+	for agent, n := range a.custody.enrol(managed, others) {
 		delete(a.feeds, agent)
 		if n > 0 {
-			a.log.Warn("an agent is not registered any more, and whatever it still has is not waited for",
+			a.log.Warn("an agent is not registered as managed any more, and may still have Applications, which stay with it until it is forgotten",
 				zap.String("agent", agent), zap.Int("applications", n))
 		}
 	}
@@ -86,6 +90,19 @@ func (a *allotment) enrol(set []backend.Agent) {
 		a.matters[k] = a.matter(a.objects[k])
 	}
 	a.review(all)
+}
+
+// forgotten says that all is removed that was kept for an agent.
+func (a *allotment) forgotten(agent string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := a.custody.forgotten(agent); n > 0 {
+		a.log.Warn("an agent is forgotten, and whatever it still has is not waited for", zap.String("agent", agent), zap.Int("applications", n))
+	}
+	a.review(all)
+	if err := a.met.Remove(agent); err != nil { // it will have another log, if it comes again
+		a.log.Debug("it is still kept that an agent was met that is forgotten", zap.String("agent", agent), zap.Error(err))
+	}
 }
 
 // run watches the store until ctx is done, and returns its cause.
@@ -303,7 +320,7 @@ func (a *allotment) open(ctx context.Context, p Placement, log engine.Opened) er
 			rows[o.UID], keys[o.Key] = row.Phase, true
 		}
 	}
-	a.custody.open(p.Agent, log.Manifest != nil, rows)
+	a.custody.open(p.Agent, log.Manifest != nil && a.remembers(p.Agent, log.Epoch), rows)
 	complete := a.custody.complete() // else nothing that waits can be given to anybody
 	a.review(func(k resource.Key) bool { return keys[k] || complete && a.waiting(k) || a.shown[k][p.Agent] != hidden })
 	return nil
@@ -320,12 +337,12 @@ func (a *allotment) named(p Placement, k resource.Key) (resource.Object, bool) {
 }
 
 // observer returns what is to be told of each event of an agent's session.
-func (a *allotment) observer(p Placement) func(engine.Event, *engine.Engine) {
+func (a *allotment) observer(p Placement, epoch string) func(engine.Event, *engine.Engine) {
 	answers := false
 	return func(ev engine.Event, eng *engine.Engine) {
 		switch ev := ev.(type) {
 		case engine.Received:
-			a.received(p, ev.Message, eng)
+			a.received(p, epoch, ev.Message, eng)
 		case engine.Opened:
 			a.mu.Lock()
 			a.custody.replayed(p.Agent)
@@ -335,25 +352,46 @@ func (a *allotment) observer(p Placement) func(engine.Event, *engine.Engine) {
 			answers = ev.Peer
 		case engine.Tick:
 			if answers && eng.InStep() {
-				a.meet(p.Agent, true)
+				a.meet(p.Agent, epoch, true)
 			}
 		}
 	}
 }
 
-// meet takes in that an agent has been heard of, now or before.
-func (a *allotment) meet(agent string, now bool) {
+// meet takes in that an agent has been heard of, now or before, while the log towards it was
+// of an epoch.
+func (a *allotment) meet(agent, epoch string, now bool) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.custody.meet(agent, now) && a.custody.complete() {
+	news := a.custody.meet(agent, now)
+	if news && a.custody.complete() {
 		a.review(a.waiting)
+	}
+	a.mu.Unlock()
+	if news {
+		a.remember(agent, epoch)
 	}
 }
 
+// remember keeps that a log holds all that its agent was shown, or that the agent was met
+// since: one that was lost is no better for holding something again. Where that is lost too
+// the agent has to be met anew.
+func (a *allotment) remember(agent, epoch string) {
+	if a.remembers(agent, epoch) {
+		return
+	}
+	if err := errors.Join(a.met.Remove(agent), a.met.Add(map[string]string{agent: epoch})); err != nil {
+		a.log.Warn("it is not kept that an agent was met: after a restart Applications may wait for it", zap.String("agent", agent), zap.Error(err))
+	}
+}
+
+func (a *allotment) remembers(agent, epoch string) bool {
+	return a.met.Has(agent) && a.met.Note(agent) == epoch
+}
+
 // received takes in what an agent has said.
-func (a *allotment) received(p Placement, m engine.Message, eng *engine.Engine) {
+func (a *allotment) received(p Placement, epoch string, m engine.Message, eng *engine.Engine) {
 	if m.Key == engine.ManifestKey {
-		a.meet(p.Agent, false)
+		a.meet(p.Agent, epoch, false)
 		return
 	}
 	a.mu.Lock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
@@ -154,16 +155,16 @@ func TestAnExcludedApplicationDoesNotMove(t *testing.T) {
 
 // Whose an Application may be is not known before the registry is.
 func TestNothingIsSaidBeforeTheRegistryIsKnown(t *testing.T) {
-	a := newAllotment(memstore.New(memstore.Config{}), "argocd", nil, zap.NewNop())
+	a := newAllotment(memstore.New(memstore.Config{}), "argocd", nil, ledger.InMemory().Set("met"), zap.NewNop())
 	o := resource.Object{Key: app("argocd", "one"), UID: "one"}
 	o.Parts[resource.Spec] = `{"destination":{"name":"nobody"}}`
 	a.put(o)
 	for range 3 {
 		require.Empty(t, a.unsaid())
 	}
-	a.enrol([]backend.Agent{{Name: "nobody", Mode: resource.Autonomous}})
+	a.enrol([]backend.Agent{{Name: "nobody", Mode: resource.Autonomous}}, nil)
 	require.Empty(t, a.unsaid())
-	a.enrol(nil)
+	a.enrol(nil, nil)
 	a.unsaid()
 	require.Len(t, a.unsaid(), 1)
 }

@@ -3,6 +3,7 @@ package principal
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
@@ -85,25 +86,24 @@ func (s allotted) Remove(_ context.Context, k resource.Key, _ string) error {
 	return fmt.Errorf("principal: remove %s: it is the hub's own: %w", k, backend.ErrRefused)
 }
 
-// An aimed shows of the hub's store the Applications that are aimed at an agent, whoever has
-// them: what should be, for those who compare it with what is.
-type aimed struct {
+// A chosen shows of the hub's store some of the Applications only.
+type chosen struct {
 	backend.Store
-	allotment *allotment
-	agent     string
+	is func(resource.Object) bool
 }
 
 // Watch implements backend.Store.
-func (s aimed) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
+func (s chosen) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
 	return s.Store.Watch(ctx, scope, func(e backend.Event) error {
-		if e.Put != nil && e.Put.Key.Kind == resource.Application && !s.allotment.aims(*e.Put, s.agent) {
+		if e.Put != nil && e.Put.Key.Kind == resource.Application && !s.is(*e.Put) {
 			return nil
 		}
 		return f(e)
 	})
 }
 
-// aims reports whether an Application is aimed at an agent; if it is not synchronised, whether
+// aims reports whether an Application is aimed at an agent, whoever has it: what should be,
+// for those who compare it with what is; if it is not synchronised, whether
 // the agent may have it.
 func (a *allotment) aims(o resource.Object, agent string) bool {
 	a.mu.Lock()
@@ -112,4 +112,21 @@ func (a *allotment) aims(o resource.Object, agent string) bool {
 		return m.to == agent
 	}
 	return a.shown[o.Key][agent] != hidden
+}
+
+// holds reports whether a deletion of an Application waits for an agent: which may have it, or
+// is to say that nobody has.
+func (a *allotment) holds(o resource.Object, agent string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.custody.trusts[o.UID]
+	_, has := t[agent]
+	return has || len(t) == 0 && a.matter(o).to == agent
+}
+
+// holders returns the agents that may have an Application.
+func (a *allotment) holders(uid string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.custody.trusts[uid]))
 }

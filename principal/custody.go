@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
@@ -26,19 +25,16 @@ import (
 // What was known before this process is in the log towards each agent, which is local. Where
 // that was lost it is in the agent's rows. For as long as neither is known of some agent,
 // Applications wait which that agent may have: those that have been somewhere, and are at
-// none of the others.
+// none of the others. A row of the log that says Excluded says neither that the agent was
+// shown the Application nor that it was not: what is so is for the agent to say.
+//
+// An Application whose destination names no managed agent stays where it is, and is parked: a
+// slip of the pen, or a registry that shows less than there is, must not delete what runs. So
+// does one whose agent is not served any more.
 type custody struct {
-	keepers map[string]*keeper // the managed agents that are registered
-	trusts  map[string]trust   // by UID; one that is there, empty or not, has all that there is to know
-}
-
-// A keeper is an agent that may have Applications.
-type keeper struct {
-	read   bool            // what the log towards it says is known
-	intact bool            // that log was not lost
-	heard  bool            // the kept copy of its rows has been gone through
-	met    bool            // there is nothing that it may have and that is not known
-	gone   map[string]bool // of which UIDs its row says Gone
+	keepers map[string]*keeper         // the agents that are, or were, registered as managed
+	trusts  map[string]trust           // by UID; one that is there, empty or not, has all that there is to know
+	doubts  map[string]map[string]bool // by UID, of agents that may have it or not: the log towards them does not say
 }
 
 // A trust are the agents that may have one Application, and what each was shown last.
@@ -74,7 +70,7 @@ type matter struct {
 }
 
 func newCustody() custody {
-	return custody{keepers: map[string]*keeper{}, trusts: map[string]trust{}}
+	return custody{keepers: map[string]*keeper{}, trusts: map[string]trust{}, doubts: map[string]map[string]bool{}}
 }
 
 // settle says what each agent is to be shown of an Application, hidden ones left out, and for
@@ -95,12 +91,18 @@ func (c *custody) settle(m matter) (shown map[string]verdict, waits string) {
 		}
 		shown[agent] = v
 	}
-	_, has := t[m.to]
-	switch others := leavers(t, m.to); {
+	for agent := range c.doubts[m.uid] {
+		if k := c.keepers[agent]; k.whole && !k.gone[m.uid] {
+			delete(c.doubts[m.uid], agent) // it is heard, and says nothing of it
+		} else {
+			shown[agent] = parked
+		}
+	}
+	switch others := c.misplaced(m); {
 	case m.still:
 	case len(others) > 0:
-		return shown, fmt.Sprintf("waiting for agent %s to give it up", strings.Join(others, ", "))
-	case m.to != "" && !has:
+		return shown, c.awaits(m, others)
+	case len(t) == 0:
 		return shown, c.give(m, shown)
 	}
 	return shown, ""
@@ -111,7 +113,7 @@ func (c *custody) judge(m matter, h hold, agent string, only bool) verdict {
 	k := c.keepers[agent]
 	goes := m.deleting || agent != m.to
 	switch {
-	case m.still:
+	case m.still, !k.served, h == given && c.stays(m):
 		return parked
 	case h == given && goes && (k.gone[m.uid] || !k.heard):
 		return there // until it is known that it has heard so
@@ -125,20 +127,30 @@ func (c *custody) judge(m matter, h hold, agent string, only bool) verdict {
 	return there
 }
 
+// stays reports whether an Application is to be at no agent, and yet not to go.
+func (c *custody) stays(m matter) bool { return !m.deleting && !c.serves(m.to) }
+
+func (c *custody) serves(agent string) bool {
+	k := c.keepers[agent]
+	return k != nil && k.served
+}
+
 // give gives an Application that no agent has to the one at which it is aimed, or says for
 // what that waits.
 func (c *custody) give(m matter, shown map[string]verdict) (waits string) {
 	to, unknown := c.keepers[m.to], c.unknown(m)
 	switch {
-	case to == nil && m.ran && c.trusts[m.uid] == nil:
+	case c.stays(m) && (m.to == "" || m.ran && c.trusts[m.uid] == nil):
 		return "" // it may be the hub's own
-	case to == nil:
+	case c.stays(m):
 		return fmt.Sprintf("no managed agent is called %s", m.to)
 	case len(unknown) > 0:
-		if !to.met && m.ran {
+		if c.serves(m.to) && !to.met && m.ran {
 			shown[m.to] = parked // it may have it: it must not miss it
 		}
 		return fmt.Sprintf("it is not known yet whether agent %s has it", strings.Join(unknown, ", "))
+	case !c.serves(m.to):
+		return "no agent has it: it goes once a controller here has seen to that, or its finalizers are taken off"
 	case m.deleting:
 		shown[m.to] = dying // it will not be made there
 	default:
@@ -148,23 +160,46 @@ func (c *custody) give(m matter, shown map[string]verdict) (waits string) {
 	return ""
 }
 
-// leavers returns the agents of a trust that must give the Application up, sorted.
-func leavers(t trust, to string) (others []string) {
-	for agent, h := range t {
-		if agent != to || h == taken {
-			others = append(others, agent)
+// misplaced returns the agents that have an Application and are not to, or not as they have
+// it, sorted.
+func (c *custody) misplaced(m matter) (agents []string) {
+	for agent, h := range c.trusts[m.uid] {
+		if agent != m.to || h == taken || !c.serves(agent) {
+			agents = append(agents, agent)
 		}
 	}
-	slices.Sort(others)
-	return others
+	slices.Sort(agents)
+	return agents
+}
+
+// awaits says for what an Application waits that is misplaced.
+func (c *custody) awaits(m matter, agents []string) string {
+	var texts, leave []string
+	for _, agent := range agents {
+		k := c.keepers[agent]
+		switch {
+		case !k.served:
+			texts = append(texts, fmt.Sprintf("agent %s may have it still, and is %s", agent, k.since))
+		case k.keeps[m.uid] != "":
+			texts = append(texts, fmt.Sprintf("agent %s keeps its own copy: %s", agent, k.keeps[m.uid]))
+		case c.stays(m) && c.trusts[m.uid][agent] == given:
+			texts = append(texts, fmt.Sprintf("its destination names no managed agent: agent %s keeps it as it is until it names one, or it is deleted", agent))
+		default:
+			leave = append(leave, agent)
+		}
+	}
+	if len(leave) > 0 {
+		texts = append(texts, fmt.Sprintf("waiting for agent %s to give it up", strings.Join(leave, ", ")))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // unknown returns the agents of which it is not known whether they have an Application,
-// sorted. Of one that has been seen at some agent that is known of all.
+// sorted. Of one that has been seen at some agent that is known of all, doubts aside.
 func (c *custody) unknown(m matter) (agents []string) {
 	_, known := c.trusts[m.uid]
 	for agent, k := range c.keepers {
-		if agent != m.to && (!k.read || !k.met && m.ran && !known) {
+		if (agent != m.to || !k.served) && (!k.read || c.doubts[m.uid][agent] || !k.met && m.ran && !known) {
 			agents = append(agents, agent)
 		}
 	}
@@ -180,97 +215,16 @@ func (c *custody) entrust(uid, agent string, h hold) {
 	if _, has := c.trusts[uid][agent]; !has {
 		c.trusts[uid][agent] = h
 	}
-}
-
-// enrol says which managed agents are registered. It returns how many Applications each of
-// those may have that are registered no more: they are not waited for.
-func (c *custody) enrol(agents []string) (left map[string]int) {
-	left = map[string]int{}
-	for agent := range c.keepers {
-		if slices.Contains(agents, agent) {
-			continue
-		}
-		delete(c.keepers, agent)
-		left[agent] = 0
-		for _, t := range c.trusts {
-			if _, has := t[agent]; has {
-				delete(t, agent)
-				left[agent]++
-			}
-		}
-	}
-	for _, agent := range agents {
-		if c.keepers[agent] == nil {
-			c.keepers[agent] = &keeper{gone: map[string]bool{}}
-		}
-	}
-	return left
-}
-
-// open says that a session with an agent begins, whose log is intact or was lost, and holds
-// rows of these Applications.
-func (c *custody) open(agent string, intact bool, rows map[string]engine.Phase) {
-	k := c.keepers[agent]
-	if k == nil {
-		return
-	}
-	k.read, k.intact, k.heard = true, intact, false
-	for uid, phase := range rows {
-		h := given
-		if phase == engine.Going {
-			h = taken
-		}
-		c.entrust(uid, agent, h)
-	}
-}
-
-// complete reports whether all logs have been read.
-func (c *custody) complete() bool {
-	for _, k := range c.keepers {
-		if !k.read {
-			return false
-		}
-	}
-	return true
-}
-
-// replayed says that all has been heard which the kept copy of an agent's rows holds.
-func (c *custody) replayed(agent string) {
-	if k := c.keepers[agent]; k != nil {
-		k.heard = true
-	}
-}
-
-// meet says that the agent has been heard of: now, as a whole, or at some time before.
-func (c *custody) meet(agent string, now bool) (news bool) {
-	k := c.keepers[agent]
-	if k == nil || k.met || !now && !k.intact {
-		return false
-	}
-	k.met = true
-	return true
-}
-
-// said says what the row of an agent says of an Application, or that it says nothing.
-func (c *custody) said(agent, uid string, row engine.Record, says bool) {
-	k := c.keepers[agent]
-	switch {
-	case k == nil:
-	case !says || row.UID != uid:
-		delete(k.gone, uid)
-	case row.Phase != engine.Gone:
-		delete(k.gone, uid)
-		c.entrust(uid, agent, given)
-	default:
-		k.gone[uid] = true
-	}
+	delete(c.doubts[uid], agent)
 }
 
 // forget says that an Application is no more.
 func (c *custody) forget(uid string) {
 	delete(c.trusts, uid)
+	delete(c.doubts, uid)
 	for _, k := range c.keepers {
 		delete(k.gone, uid)
+		delete(k.keeps, uid)
 	}
 }
 

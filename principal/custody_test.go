@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
 // One Application, and what each agent is shown of it after what has happened.
@@ -22,12 +23,18 @@ func TestCustody(t *testing.T) {
 	says := func(agent string, phase engine.Phase) func(*custody) {
 		return func(c *custody) { c.said(agent, "u", engine.Record{UID: "u", Phase: phase}, true) }
 	}
+	keeps := func(agent string) func(*custody) {
+		row := engine.Record{UID: "u", Phase: engine.Gone}
+		row.Parts[resource.Fault] = "why"
+		return func(c *custody) { c.said(agent, "u", row, true) }
+	}
 	silent := func(agent string) func(*custody) {
 		return func(c *custody) { c.said(agent, "u", engine.Record{}, false) }
 	}
-	enrolled := func(agents ...string) func(*custody) { return func(c *custody) { c.enrol(agents) } }
+	enrolled := func(agents ...string) func(*custody) { return func(c *custody) { c.enrol(agents, nil) } }
 	deleted, excluded := at("b"), at("b")
 	deleted.deleting, excluded.still = true, true
+	const keepsIt = "its destination names no managed agent: agent a keeps it as it is until it names one, or it is deleted"
 	const giveUp, unknownA = "waiting for agent a to give it up", "it is not known yet whether agent a has it"
 	for name, steps := range map[string][]step{
 		"moved, and moved on": {
@@ -60,6 +67,7 @@ func TestCustody(t *testing.T) {
 		},
 		"deleted where nobody has it": {
 			{nil, deleted, map[string]verdict{"b": dying}, ""},
+			{nil, matter{uid: "v", ran: true, deleting: true}, map[string]verdict{}, "no agent has it: it goes once a controller here has seen to that, or its finalizers are taken off"},
 		},
 		"excluded during a move": {
 			{nil, at("a"), map[string]verdict{"a": there}, ""},
@@ -70,10 +78,33 @@ func TestCustody(t *testing.T) {
 		"the old agent is registered no more": {
 			{nil, at("a"), map[string]verdict{"a": there}, ""},
 			{nil, at("b"), map[string]verdict{"a": leaving}, giveUp},
-			{enrolled("b", "c"), at("b"), map[string]verdict{"b": there}, ""},
+			{enrolled("b", "c"), at("b"), map[string]verdict{"a": parked}, "agent a may have it still, and is " + unregistered},
+			{enrolled("a", "b", "c"), at("b"), map[string]verdict{"a": leaving}, giveUp},
+			{enrolled("b", "c"), at("b"), map[string]verdict{"a": parked}, "agent a may have it still, and is " + unregistered},
+			{func(c *custody) { require.Equal(t, 1, c.forgotten("a")) }, at("b"), map[string]verdict{"b": there}, ""},
 		},
-		"the new agent is not registered": {
+		"the old agent was removed before, and is not forgotten yet": {
+			{func(c *custody) { c.remain([]string{"d"}) }, at("b"), map[string]verdict{}, "it is not known yet whether agent d has it"},
+			{nil, matter{uid: "v", to: "b"}, map[string]verdict{"b": there}, ""}, // it has never been anywhere
+			{func(c *custody) { c.forgotten("d") }, at("b"), map[string]verdict{"b": there}, ""},
+		},
+		"the old agent changes its mode": {
 			{nil, at("a"), map[string]verdict{"a": there}, ""},
+			{func(c *custody) { c.enrol([]string{"b", "c"}, []string{"a"}) }, at("b"), map[string]verdict{"a": parked}, "agent a may have it still, and is " + autonomous},
+			{nil, at("a"), map[string]verdict{"a": parked}, "agent a may have it still, and is " + autonomous},
+			{func(c *custody) { c.enrol(three, nil); c.replayed("a") }, at("a"), map[string]verdict{"a": there}, ""},
+		},
+		"aimed at none that there is": {
+			{nil, at("a"), map[string]verdict{"a": there}, ""},
+			{nil, at("x"), map[string]verdict{"a": parked}, keepsIt},
+			{nil, at(""), map[string]verdict{"a": parked}, keepsIt},
+			{nil, at("a"), map[string]verdict{"a": there}, ""},
+			{nil, at(""), map[string]verdict{"a": parked}, keepsIt},
+			{nil, matter{uid: "u", ran: true, deleting: true}, map[string]verdict{"a": dying}, giveUp},
+		},
+		"aimed at none that there is while it leaves": {
+			{nil, at("a"), map[string]verdict{"a": there}, ""},
+			{nil, at("b"), map[string]verdict{"a": leaving}, giveUp},
 			{nil, at("x"), map[string]verdict{"a": leaving}, giveUp},
 			{says("a", engine.Gone), at("x"), map[string]verdict{}, "no managed agent is called x"},
 			{enrolled("a", "b", "c", "x"), at("x"), map[string]verdict{"x": there}, ""},
@@ -98,6 +129,29 @@ func TestCustody(t *testing.T) {
 			{func(c *custody) { c.open("a", true, map[string]engine.Phase{"u": engine.Going}) }, at("b"), map[string]verdict{"a": leaving}, giveUp},
 			{says("a", engine.Gone), at("b"), map[string]verdict{"b": there}, ""},
 		},
+		"the log says that it was excluded, and not why": {
+			{func(c *custody) {
+				delete(c.trusts, "u")
+				c.keepers["a"], c.keepers["b"] = newKeeper(), newKeeper()
+				c.enrol(three, nil)
+				c.open("a", true, map[string]engine.Phase{"u": engine.Excluded})
+				c.open("b", true, map[string]engine.Phase{"u": engine.Excluded})
+			}, at("b"), map[string]verdict{"a": parked, "b": parked}, unknownA},
+			{func(c *custody) { c.meet("a", false) }, at("b"), map[string]verdict{"a": parked, "b": parked}, unknownA},
+			{func(c *custody) { c.meet("a", true) }, at("b"), map[string]verdict{"b": there}, ""},
+		},
+		"an agent claims what another has": {
+			{func(c *custody) { c.keepers["c"].intact = true }, at("b"), map[string]verdict{"b": there}, ""},
+			{says("c", engine.Live), at("b"), map[string]verdict{"b": there}, ""},
+			{func(c *custody) { c.keepers["c"].intact = false }, at("b"), map[string]verdict{"b": there}, ""},
+			{says("c", engine.Live), at("b"), map[string]verdict{"b": parked, "c": leaving}, "waiting for agent c to give it up"},
+		},
+		"an agent keeps its own copy": {
+			{nil, at("a"), map[string]verdict{"a": there}, ""},
+			{nil, at("b"), map[string]verdict{"a": leaving}, giveUp},
+			{keeps("a"), at("b"), map[string]verdict{"a": leaving}, "agent a keeps its own copy: why"},
+			{says("a", engine.Gone), at("b"), map[string]verdict{"b": there}, ""},
+		},
 		"an agent of which nothing was ever heard": {
 			{func(c *custody) { c.keepers["a"].met = false }, at("b"), map[string]verdict{}, unknownA},
 			{nil, matter{uid: "v", to: "b"}, map[string]verdict{"b": there}, ""}, // it has never been anywhere
@@ -105,7 +159,11 @@ func TestCustody(t *testing.T) {
 			{says("c", engine.Gone), at("b"), map[string]verdict{"b": there}, ""},
 		},
 		"and neither of the one that is to have it": {
-			{func(c *custody) { c.keepers["a"].met, c.keepers["b"].met = false, false }, at("b"), map[string]verdict{"b": parked}, unknownA},
+			{func(c *custody) {
+				for _, agent := range []string{"a", "b"} {
+					c.keepers[agent].met, c.keepers[agent].whole = false, false
+				}
+			}, at("b"), map[string]verdict{"b": parked}, unknownA},
 			{func(c *custody) { require.False(t, c.meet("a", false), "its log was lost") }, at("b"), map[string]verdict{"b": parked}, unknownA},
 			{func(c *custody) { require.True(t, c.meet("a", true)) }, at("b"), map[string]verdict{"b": there}, ""},
 		},
@@ -113,7 +171,7 @@ func TestCustody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCustody()
 			for _, agent := range []string{"a", "b", "c"} {
-				c.enrol([]string{"a", "b", "c"})
+				c.enrol([]string{"a", "b", "c"}, nil)
 				c.open(agent, false, nil)
 				c.replayed(agent)
 				c.meet(agent, true)
@@ -185,7 +243,7 @@ func (w *model) settle() {
 // restart begins a new process of the principal.
 func (w *model) restart() {
 	w.custody = newCustody()
-	w.enrol(three)
+	w.enrol(three, nil)
 }
 
 // open begins a session, of which the log is all that is known.
@@ -201,7 +259,7 @@ func (w *model) open(agent string) {
 func (w *model) hear(agent string) {
 	d := w.depots[agent]
 	w.said(agent, w.m.uid, engine.Record{UID: w.m.uid, Phase: d.copied}, d.copied != none)
-	w.meet(agent, false)
+	w.meet(agent, d.told == d.down && d.copied == d.up) // one that answers has heard
 }
 
 func TestCustodyInAnyOrder(t *testing.T) {

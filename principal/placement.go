@@ -136,13 +136,16 @@ func (p Placement) Up(k resource.Key, parts resource.Parts) resource.Parts {
 	return parts
 }
 
-// aim returns the cluster that an Application's destination names, "" if it names none or the
-// one that Argo CD itself is in.
+// aim returns the cluster that an Application's destination names, or the agent that the
+// address in it names; "" if it names none or the one that Argo CD itself is in.
 func aim(spec string) string {
 	v, _ := resource.Decode(spec)
 	m, _ := v.(map[string]any)
 	to, _ := m["destination"].(map[string]any)
 	name, _ := to["name"].(string)
+	if server, _ := to["server"].(string); name == "" {
+		name, _ = project.AgentAt(server)
+	}
 	if name == "in-cluster" {
 		return ""
 	}

@@ -85,7 +85,7 @@ func TestAim(t *testing.T) {
 	for spec, agent := range map[string]string{
 		`{"destination":{"name":"edge-1","namespace":"web"}}`:              "edge-1",
 		`{"destination":{"name":"in-cluster"}}`:                            "",
-		`{"destination":{"server":"https://proxy:9090?agentName=edge-1"}}`: "",
+		`{"destination":{"server":"https://proxy:9090?agentName=edge-1"}}`: "edge-1",
 		`{"destination":{"name":7}}`:                                       "",
 		`{"destination":"edge-1"}`:                                         "",
 		`[]`:                                                               "",

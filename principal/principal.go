@@ -76,7 +76,7 @@ func New(c Config) (*Principal, error) {
 	}
 	p := &Principal{cfg: c, seats: map[string]*seat{}}
 	if c.Destination {
-		p.allot = newAllotment(c.Store, c.Namespace, c.Allowed, c.Log)
+		p.allot = newAllotment(c.Store, c.Namespace, c.Allowed, c.Ledger.Set("met"), c.Log)
 	}
 	return p, nil
 }

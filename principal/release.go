@@ -25,7 +25,7 @@ func (p *Principal) Waiting(ctx context.Context, agent string) ([]engine.Absent,
 	if err != nil {
 		return nil, fmt.Errorf("principal: deletions of %q: %w", agent, err)
 	}
-	all, err := p.Objects(ctx, agent)
+	all, err := p.objects(ctx, agent, func(o resource.Object) bool { return p.allot.holds(o, agent) })
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +60,9 @@ func (p *Principal) Release(ctx context.Context, agent string, of resource.Diges
 		return fail(ErrNothing)
 	case engine.HeldDigest(waiting) != of:
 		return fail(ErrChanged)
+	}
+	if other := p.sharer(waiting); other != "" {
+		return fail(fmt.Errorf("agent %s: %w", other, ErrThere))
 	}
 	released := func(o resource.Object) {
 		p.cfg.Log.Warn("a deletion is forced: nobody has deleted the copy, or what it has deployed", zap.String("agent", agent),
@@ -108,4 +111,20 @@ func letGo(ctx context.Context, store backend.Store, scope backend.Scope, waitin
 			return fmt.Errorf("%w, %d times; the log says which others are released", contested, tries)
 		}
 	}
+}
+
+// sharer returns an agent that is there and may have one of these Applications too, as it is
+// on its way from one to another; "" if there is none.
+func (p *Principal) sharer(waiting []engine.Absent) string {
+	if p.allot == nil {
+		return ""
+	}
+	for _, w := range waiting {
+		for _, agent := range p.allot.holders(w.UID) {
+			if st, err := p.Agent(agent); err == nil && st.Session.Connected {
+				return agent
+			}
+		}
+	}
+	return ""
 }

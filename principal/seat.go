@@ -94,13 +94,16 @@ func (p *Principal) follow(ctx context.Context, sets <-chan []backend.Agent) err
 		case set := <-sets:
 			left := p.first(ctx, set)
 			if p.allot != nil {
-				p.allot.enrol(set)
+				p.allot.enrol(set, left)
 			}
 			for _, agent := range p.wanted(set, left) {
 				p.advance(ctx, agent, start)
 			}
 		case e := <-endings:
 			p.ended(e)
+			if e.forgotten && p.allot != nil {
+				p.allot.forgotten(e.agent)
+			}
 			p.advance(ctx, e.agent, start)
 		case <-ctx.Done():
 			return context.Cause(ctx)

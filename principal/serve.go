@@ -86,7 +86,7 @@ func (p *Principal) allotted(ctx context.Context, place Placement, link transpor
 	if err := p.allot.open(ctx, place, opened); err != nil {
 		return nil, nil, err
 	}
-	return p.allot.of(place.Agent), p.allot.observer(place), nil
+	return p.allot.of(place.Agent), p.allot.observer(place, opened.Epoch), nil
 }
 
 // forget removes all that is kept for an agent that has left. It reports whether it has,

@@ -54,7 +54,7 @@ func TestPlanAndAdoptFromTheHub(t *testing.T) {
 		_, err = r.Adopt(t.Context(), "one", Adoption{Objects: web, Undo: true})
 		require.NoError(t, err)
 		o, _ := spoke.Get(app("argocd", "web"))
-		require.Equal(t, spec("v1"), o.Parts[resource.Spec])
+		require.Equal(t, spec("v0"), o.Parts[resource.Spec], "as it was before")
 		require.Zero(t, o.Origin)
 
 		for name, code := range map[string]int{"away": http.StatusServiceUnavailable, "nobody": http.StatusNotFound} {

@@ -46,7 +46,7 @@ func (e *Engine) content(k resource.Key, en *entry) Body {
 	var r Record
 	switch {
 	case t != nil && t.Phase == Going && (!ours || o.Excluded):
-		return Record{UID: t.UID, By: e.cfg.Self, Phase: Gone}
+		return Record{UID: t.UID, By: e.cfg.Self, Phase: Gone, Parts: e.left(k, o)}
 	case ours && o.Excluded:
 		return Record{UID: o.Origin.UID, By: e.cfg.Self, Phase: Excluded}
 	case ours:
@@ -62,6 +62,19 @@ func (e *Engine) content(k resource.Key, en *entry) Body {
 		return Tombstone{}
 	}
 	return r
+}
+
+// left says, with Gone, why an object is here all the same and stays: nobody waits for it to go
+// who only deletes the original, but who moves that elsewhere must know.
+func (e *Engine) left(k resource.Key, o *resource.Object) (parts resource.Parts) {
+	switch {
+	case o == nil || !e.owns(k, resource.Fault):
+	case o.Origin.UID != "":
+		parts[resource.Fault] = "it is excluded there"
+	case e.cfg.Rules.Adopts(e.cfg.Side, *o):
+		parts[resource.Fault] = "what has that name there is not marked as its copy"
+	}
+	return parts
 }
 
 // ownRow returns the row of an original of ours.

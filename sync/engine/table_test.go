@@ -141,7 +141,11 @@ func spoken(b engine.Body) string {
 		}
 		return "that there is none"
 	case engine.Record:
-		if f := b.Parts[resource.Fault]; f != "" {
+		f := b.Parts[resource.Fault]
+		switch {
+		case f != "" && b.Phase == engine.Gone:
+			return "gone, but " + f
+		case f != "":
 			return "AgentError: " + f
 		}
 		return b.Phase.String()

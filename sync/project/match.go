@@ -104,6 +104,13 @@ func (a Agent) at(pattern string) bool {
 		return negatable(pattern, a.Server)
 	}
 	glob := strings.TrimPrefix(pattern, "!")
-	_, name, named := strings.Cut(glob, "agentName=")
+	name, named := AgentAt(glob)
 	return (anything(glob) || named && Match(name, a.Name)) != denies(pattern)
+}
+
+// AgentAt returns the name of the agent that the address of a cluster names, and whether it
+// names one: those that this project registers are https://...?agentName=name.
+func AgentAt(server string) (name string, ok bool) {
+	_, name, ok = strings.Cut(server, "agentName=")
+	return name, ok
 }
