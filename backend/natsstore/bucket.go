@@ -158,6 +158,18 @@ func (b *bucket) lastOf(ctx context.Context, s jetstream.Stream, key string) (ch
 	return b.change(m.Subject, m.Header, m.Data, place{m.Sequence, m.Time}), nil
 }
 
+// after reports whether the bucket holds anything that came after a revision. What the server
+// says of a consumer is no answer: that hears of a change later than the bucket has it.
+func (b *bucket) after(ctx context.Context, s jetstream.Stream, revision uint64) (bool, error) {
+	ctx, cancel := b.limit(ctx)
+	defer cancel()
+	_, err := s.GetMsg(ctx, revision+1, jetstream.WithGetMsgSubject(b.prefix()+">"))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	return err == nil, told(ctx, err)
+}
+
 // change reads a message of the bucket. A marker that the server has put in the place of a
 // value that has aged is no word that somebody has deleted it.
 func (b *bucket) change(subject string, h nats.Header, value []byte, at place) change {

@@ -90,9 +90,10 @@ func (f *follower) round(ctx context.Context) error {
 	}
 	defer func() { t.close(f.conn.IsConnected()) }()
 	if from == 0 {
-		err := t.through(ctx, s.CachedInfo().State.LastSeq, f.check)
+		shown := s.CachedInfo().State.LastSeq // once the tail is through
+		err := t.through(ctx, s, shown, f.check)
 		if err == nil {
-			err = f.reconcile(ctx, s)
+			err = f.reconcile(ctx, s, shown)
 		}
 		if err != nil {
 			return err
@@ -136,8 +137,9 @@ func (f *follower) compare(ctx context.Context, s jetstream.Stream) error {
 }
 
 // reconcile compares the names of all keys with those that the mirror has: a value that is
-// replaced while all are read may be left out of them, and keys may vanish without word.
-func (f *follower) reconcile(ctx context.Context, s jetstream.Stream) error {
+// replaced while all are read may be left out of them, and keys may vanish without word. shown
+// is up to where everything has come.
+func (f *follower) reconcile(ctx context.Context, s jetstream.Stream, shown uint64) error {
 	ctx, cancel := f.bucket.limit(ctx)
 	defer cancel()
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(f.bucket.prefix()+">"))
@@ -159,10 +161,10 @@ func (f *follower) reconcile(ctx context.Context, s jetstream.Stream) error {
 			return fmt.Errorf("list bucket %s: %w", f.bucket.name, told(ctx, err))
 		}
 		if c.revision > 0 {
-			f.mirror.take(c, func() {})
+			f.mirror.learn(c)
 		}
 	}
-	if gone := f.mirror.settle(keys, info.State.LastSeq); gone > 0 {
+	if gone := f.mirror.settle(keys, info.State.LastSeq, shown); gone > 0 {
 		f.log.Warn("objects have vanished from the bucket, and nobody has said that they are deleted", zap.Int("objects", gone))
 	}
 	return nil
@@ -199,20 +201,20 @@ func (f *follower) verify(ctx context.Context, s jetstream.Stream, t *tail, befo
 		return fmt.Errorf("look at bucket %s: %w", f.bucket.name, told(request, err))
 	}
 	keys, seen := f.mirror.count()
-	came := t.progress()
+	came, _ := t.progress()
 	switch {
 	case !info.Created.Equal(f.created), info.State.LastSeq < seen:
 		return errAgain // and compare says why
 	case info.State.LastSeq == seen && info.State.NumSubjects != keys:
-		return f.reconcile(ctx, s)
+		return f.reconcile(ctx, s, seen)
 	case info.State.LastSeq == seen:
 		return nil
 	}
-	idle, err := t.idle(ctx)
+	more, err := f.bucket.after(ctx, s, seen)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look at bucket %s: %w", f.bucket.name, err)
-	case idle: // what came last was removed again
+	case !more: // what came last was removed again
 		f.mirror.reach(info.State.LastSeq)
 	case came == *before:
 		f.log.Info("the watch does not show what there is, and is begun anew")

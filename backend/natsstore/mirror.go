@@ -128,22 +128,33 @@ func (m *mirror) begin(scope backend.Scope) func(context.Context, func(backend.E
 	return m.feed.Watch(scope, objects, backend.Synced{Revision: m.seen})
 }
 
-// take takes in a change, if it is news, and calls also with the mirror locked.
+// take takes in the next change of the history, if it is news, and calls also with the mirror
+// locked.
 func (m *mirror) take(c change, also func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.note(c)
+	m.seen = max(m.seen, c.revision)
+	also()
+	m.changed()
+}
+
+// learn takes in a change out of turn: those before it may be still to come.
+func (m *mirror) learn(c change) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note(c)
+	m.changed()
+}
+
+// note takes in a change, if it is news. Call with the mirror locked.
+func (m *mirror) note(c change) {
 	if c.revision > m.last.revision {
 		m.last = c.place
 	}
-	before := m.entries[c.key]
-	if before.revision < c.revision {
+	if before := m.entries[c.key]; before.revision < c.revision {
 		m.entries[c.key] = m.show(before, c)
 	}
-	if m.listed {
-		m.seen = max(m.seen, c.revision)
-	}
-	also()
-	m.changed()
 }
 
 // show tells the watches of a change, and returns what it leaves under its key. Call with
@@ -215,9 +226,10 @@ func (m *mirror) rewind(why string) {
 	m.changed()
 }
 
-// settle ends a list: keys are all that the bucket has, and revision is how far it has
-// come. What is missing has vanished while nobody saw it; it returns how many objects.
-func (m *mirror) settle(keys map[string]bool, revision uint64) (vanished int) {
+// settle ends a list: keys are all that the bucket has, and revision is how far it has come.
+// shown is up to where everything was taken: of keys that are known there may be later values.
+// What is missing has vanished while nobody saw it; it returns how many objects.
+func (m *mirror) settle(keys map[string]bool, revision, shown uint64) (vanished int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := len(m.objects)
@@ -230,7 +242,7 @@ func (m *mirror) settle(keys map[string]bool, revision uint64) (vanished int) {
 			m.gone(k, false)
 		}
 	}
-	m.seen = max(m.seen, m.last.revision, revision)
+	m.seen = max(m.seen, shown)
 	if !m.listed {
 		m.listed = true
 		close(m.ready)

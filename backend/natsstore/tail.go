@@ -85,8 +85,8 @@ func (t *tail) fail(err error) {
 
 // through returns once all that there was when the tail began has come, or it is broken.
 // That is what the number of messages says that wait, or that the revision has come; and if
-// neither ever does, that the server has nothing more.
-func (t *tail) through(ctx context.Context, revision uint64, check time.Duration) error {
+// neither ever does, that the bucket holds nothing more.
+func (t *tail) through(ctx context.Context, s jetstream.Stream, revision uint64, check time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan error, 1)
@@ -100,29 +100,19 @@ func (t *tail) through(ctx context.Context, revision uint64, check time.Duration
 		case err := <-t.broken:
 			return err
 		case <-tick.C:
-			if idle, err := t.idle(ctx); idle || err != nil {
+			_, at := t.progress()
+			if more, err := t.bucket.after(ctx, s, at); !more || err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// progress returns how many messages have come.
-func (t *tail) progress() uint64 {
+// progress returns how many messages have come, and the revision of the last.
+func (t *tail) progress() (came, at uint64) {
 	t.mirror.mu.Lock()
 	defer t.mirror.mu.Unlock()
-	return t.came
-}
-
-// idle reports whether the server has nothing more for the tail than what has come.
-func (t *tail) idle(ctx context.Context) (bool, error) {
-	ctx, cancel := t.bucket.limit(ctx)
-	defer cancel()
-	info, err := t.consumer.Info(ctx)
-	if err != nil {
-		return false, told(ctx, err)
-	}
-	return info.NumPending == 0 && info.Delivered.Consumer == t.progress(), nil
+	return t.came, t.at
 }
 
 // close ends the tail: it takes in nothing more. What the server keeps of it ends soon, by
