@@ -12,6 +12,8 @@ import (
 	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
+	"github.com/argocd-fabric/argocd-agent/sync/observe"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
@@ -131,7 +133,7 @@ func TestACopyThatItsSpokeHasExcludedDoesNotMove(t *testing.T) {
 			edit(y.spokes["a"].store, k, resource.Meta, m.Text())
 		}
 		y.leave(y.spokes["a"])
-		y.real(y.spokes["a"])
+		y.real(y.spokes["a"], nil)
 		label("true")
 		y.settle()
 		y.aimAt(k, "b")
@@ -173,11 +175,45 @@ func TestADeletionIsForcedForTheAgentThatHasTheApplication(t *testing.T) {
 	})
 }
 
+// What an agent that observes was never to write, or is to write no more, goes on running there:
+// the Application is given to nobody else.
+func TestWhatAnObservingAgentLeavesAloneDoesNotMove(t *testing.T) {
+	for name, undone := range map[string]bool{"never adopted": false, "adopted no more": true} {
+		t.Run(name, func(t *testing.T) {
+			lone(t, func(y *yard, _ resource.Key) {
+				k, a := app("team-a", "live"), y.spokes["a"]
+				y.leave(a)
+				adopted := ledger.InMemory().Set("adopted")
+				a.store.Edit(k, func(o *resource.Object) { o.Parts[resource.Spec] = `{"live":true}` })
+				gate := observe.New(a.store, adopted)
+				if undone {
+					require.NoError(y.t, gate.Adopt(y.t.Context(), k))
+				}
+				y.real(a, adopted)
+				y.aimAt(k, "a")
+				y.settle()
+				if undone {
+					require.Equal(y.t, "a", y.where(k))
+					require.NoError(y.t, gate.Release(y.t.Context(), k))
+					y.settle()
+				}
+				y.aimAt(k, "b")
+				y.settle()
+				y.settle()
+				o, _ := a.store.Get(k)
+				require.Equal(y.t, `{"live":true}`, o.Parts[resource.Spec])
+				require.NotContains(y.t, y.spokes["b"].store.All(), k)
+				require.Contains(y.t, y.part(k, resource.Pending), "agent a keeps its own copy")
+			})
+		})
+	}
+}
+
 // real starts an agent as it is, which sees what is excluded, in place of its session alone.
-func (y *yard) real(h *haven) {
+func (y *yard) real(h *haven, adopted observe.List) {
 	a, err := agent.New(agent.Config{
 		Name: h.name, Namespace: "argocd", Destination: true, Allowed: []string{"team-*"}, Dialer: y.net.Agent(h.name, presence()),
-		Store: h.store, Rules: resource.Rules{Adopt: true}, Tick: time.Second, Log: zap.NewNop(),
+		Store: h.store, Rules: resource.Rules{Adopt: true}, Adopted: adopted, Tick: time.Second, Log: zap.NewNop(),
 	})
 	require.NoError(y.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
