@@ -92,23 +92,38 @@ func adoption(c *cli.Context, names []string) (a admin.Adoption, err error) {
 	for _, name := range names[1:] {
 		o, ok := object(name)
 		if !ok {
-			return wrong(fmt.Sprintf("%q names no object", name))
+			return a, &shell.UsageError{
+				Where: "adopt", What: fmt.Sprintf("%q names no object", name),
+				Advice: "write NAME or NAMESPACE/NAME, and before it, with a slash, the kind if it is no Application: " + kinds(),
+			}
 		}
 		a.Objects = append(a.Objects, o)
 	}
 	return a, nil
 }
 
-// object returns the object that is named [KIND/][NAMESPACE/]NAME.
+// object returns the object that is named [KIND/][NAMESPACE/]NAME. Kinds are written as one
+// likes, as elsewhere; a namespace has no capitals, so what has is no namespace.
 func object(text string) (o admin.Object, ok bool) {
 	parts := strings.Split(text, "/")
 	o.Kind, o.Name = string(resource.Application), parts[len(parts)-1]
 	parts = parts[:len(parts)-1]
-	if len(parts) > 0 && slices.Contains(resource.Kinds(), resource.Kind(parts[0])) {
-		o.Kind, parts = parts[0], parts[1:]
+	if len(parts) > 0 {
+		if i := slices.IndexFunc(resource.Kinds(), func(k resource.Kind) bool { return strings.EqualFold(string(k), parts[0]) }); i >= 0 {
+			o.Kind, parts = string(resource.Kinds()[i]), parts[1:]
+		}
 	}
 	if len(parts) > 0 {
 		o.Namespace, parts = parts[0], parts[1:]
 	}
-	return o, o.Name != "" && len(parts) == 0
+	return o, o.Name != "" && len(parts) == 0 && o.Namespace == strings.ToLower(o.Namespace)
+}
+
+// kinds returns those that can be adopted, for people.
+func kinds() string {
+	var names []string
+	for _, k := range resource.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
 }

@@ -32,17 +32,9 @@ func approveCommand() *cli.Command {
 }
 
 func approve(c *cli.Context) error {
-	name, err := shell.Argument(c, "the agent's name")
+	p, a, err := agentOf(c)
 	if err != nil {
 		return err
-	}
-	p, err := principalOf(c)
-	if err != nil {
-		return err
-	}
-	a, err := p.Agent(c.Context, name)
-	if err != nil {
-		return asked(c, err)
 	}
 	if len(a.Held) == 0 {
 		_, err = fmt.Fprintf(c.App.Writer, "nothing is held of agent %s\n", a.Name)

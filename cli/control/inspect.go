@@ -3,7 +3,6 @@ package control
 import (
 	"github.com/urfave/cli/v2"
 
-	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
 )
 
@@ -27,23 +26,15 @@ type inspection struct {
 }
 
 func inspect(c *cli.Context) error {
-	name, err := shell.Argument(c, "the agent's name")
-	if err != nil {
-		return err
-	}
 	show, err := formOf(c, nil)
 	if err != nil {
 		return err
 	}
-	p, err := principalOf(c)
+	p, a, err := agentOf(c)
 	if err != nil {
 		return err
 	}
-	a, err := p.Agent(c.Context, name)
-	if err != nil {
-		return asked(c, err)
-	}
-	letters, err := p.Letters(c.Context, name)
+	letters, err := p.Letters(c.Context, a.Name)
 	if err != nil {
 		return asked(c, err)
 	}

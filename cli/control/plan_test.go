@@ -74,7 +74,7 @@ func TestAdoption(t *testing.T) {
 	}{
 		{[]string{"web", "shop"}, admin.Adoption{Objects: []admin.Object{app("", "web"), app("", "shop")}}},
 		{[]string{"--undo", "team/web"}, admin.Adoption{Undo: true, Objects: []admin.Object{app("team", "web")}}},
-		{[]string{"AppProject/p", "Application/team/web", "--undo"}, admin.Adoption{Undo: true, Objects: []admin.Object{{Kind: "AppProject", Name: "p"}, app("team", "web")}}},
+		{[]string{"appproject/p", "Application/team/web", "--undo"}, admin.Adoption{Undo: true, Objects: []admin.Object{{Kind: "AppProject", Name: "p"}, app("team", "web")}}},
 		{[]string{"--all", "--yes"}, admin.Adoption{All: true}},
 	} {
 		code, out, errs, wanted := planned(t, admin.Plan{}, append([]string{"adopt", "edge"}, c.args...)...)
@@ -87,12 +87,14 @@ func TestAdoption(t *testing.T) {
 		require.Equal(t, did+" Application/web\n"+did+" Application/shop, and is not written yet: see argocd-agentctl plan edge, and deadletter list\n"+
 			did+" 2 objects of agent edge\n", out)
 	}
+	const spelled = "write NAME or NAMESPACE/NAME, and before it, with a slash, the kind if it is no Application: ConfigMap, Secret, AppProject, Application"
 	for line, args := range map[string][]string{
 		"adopt: the agent's name is not given; see --help":                              {},
 		"adopt: no object is given, nor --all; see --help":                              {"edge"},
 		"adopt: an object and --all are given; see --help":                              {"edge", "web", "--all"},
-		`adopt: "a/b/c" names no object; see --help`:                                    {"edge", "a/b/c"},
-		`adopt: "" names no object; see --help`:                                         {"edge", ""},
+		`adopt: "a/b/c" names no object; ` + spelled:                                    {"edge", "a/b/c"},
+		`adopt: "Foo/bar" names no object; ` + spelled:                                  {"edge", "Foo/bar"},
+		`adopt: "" names no object; ` + spelled:                                         {"edge", ""},
 		"command line: there is no terminal to ask at, and nothing was done; add --yes": {"edge", "--all"},
 		"adopt: no such flag -force; see --help":                                        {"edge", "web", "--force=1"},
 	} {

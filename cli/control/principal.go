@@ -46,6 +46,23 @@ func principalOf(c *cli.Context) (*admin.Client, error) {
 	return p, nil
 }
 
+// agentOf returns the agent that the command line names, as it stands, and whom to ask on.
+func agentOf(c *cli.Context) (*admin.Client, admin.Agent, error) {
+	name, err := shell.Argument(c, "the agent's name")
+	if err != nil {
+		return nil, admin.Agent{}, err
+	}
+	p, err := principalOf(c)
+	if err != nil {
+		return nil, admin.Agent{}, err
+	}
+	a, err := p.Agent(c.Context, name)
+	if err != nil {
+		return nil, admin.Agent{}, asked(c, err)
+	}
+	return p, a, nil
+}
+
 // asked says what to do about an error of a principal's that was asked.
 func asked(c *cli.Context, err error) error {
 	if errors.Is(err, admin.ErrSilent) {

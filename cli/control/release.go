@@ -29,21 +29,13 @@ func releaseCommand() *cli.Command {
 }
 
 func release(c *cli.Context) error {
-	name, err := shell.Argument(c, "the agent's name")
-	if err != nil {
-		return err
-	}
 	reason, err := shell.Needed(c, "reason", "say why, for those who read the log")
 	if err != nil {
 		return err
 	}
-	p, err := principalOf(c)
+	p, a, err := agentOf(c)
 	if err != nil {
 		return err
-	}
-	a, err := p.Agent(c.Context, name)
-	if err != nil {
-		return asked(c, err)
 	}
 	if len(a.Waiting) == 0 {
 		_, err = fmt.Fprintf(c.App.Writer, "no deletion waits for agent %s\n", a.Name)
