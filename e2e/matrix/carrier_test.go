@@ -2,9 +2,7 @@ package matrix
 
 import (
 	"context"
-	"encoding/json"
 	"net"
-	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,6 +12,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink/monitor"
 )
 
 // A carrier is one value of the axis of transports: how a program is told of it, and the same
@@ -60,7 +59,7 @@ func carriers() []carrier {
 			}
 			return natslink.NewLeaf(natslink.LeafConfig{Common: e.common(), Agent: e.name, Connect: e.address, TLS: tls})
 		},
-		taken: streams,
+		taken: func(ctx context.Context, e ends) (map[string]uint64, error) { return monitor.Sequences(ctx, e.monitor) },
 	}}
 }
 
@@ -73,38 +72,4 @@ func (e ends) common() natslink.Common {
 		StoreDir: e.dir, MonitorListen: e.monitor, Logger: zap.NewNop(),
 		Presence: transport.Presence{Version: "matrix", Oldest: wire.Oldest, Newest: wire.Newest},
 	}
-}
-
-// streams returns the last sequence of each stream of a program's NATS server. A stream gives
-// each message that goes into it the next one, and forgets none.
-func streams(ctx context.Context, e ends) (map[string]uint64, error) {
-	var found struct {
-		Accounts []struct {
-			Streams []struct {
-				Name  string `json:"name"`
-				State struct {
-					LastSeq uint64 `json:"last_seq"`
-				} `json:"state"`
-			} `json:"stream_detail"`
-		} `json:"account_details"`
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.monitor+"/jsz?accounts=true&streams=true", nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil {
-		return nil, err
-	}
-	out := map[string]uint64{}
-	for _, a := range found.Accounts {
-		for _, s := range a.Streams {
-			out[s.Name] = s.State.LastSeq
-		}
-	}
-	return out, nil
 }

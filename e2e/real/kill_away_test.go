@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/transport/natslink/monitor"
 )
 
 // forced: an Application with Argo CD's finalizer is deleted while its agent is gone for
@@ -165,7 +167,7 @@ func (a *agent) connected(ctx context.Context) error {
 	var found struct {
 		Leafs []struct{} `json:"leafs"`
 	}
-	if err := a.ask(ctx, "/leafz", &found); err != nil {
+	if err := monitor.Ask(ctx, a.monitor, "/leafz", &found); err != nil {
 		return err
 	}
 	if len(found.Leafs) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink/monitor"
 )
 
 // A program is our principal or one of our agents.
@@ -23,9 +24,9 @@ type program struct {
 // program prepares one of our programs, which runs with the rights of a ServiceAccount.
 func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconfig, client string, args ...string) *program {
 	name := command + "-on-" + c.Name()
-	health, monitor := w.port(t), w.port(t)
+	health, nats := w.port(t), w.port(t)
 	p := &program{
-		monitor: fmt.Sprintf("http://127.0.0.1:%d", monitor),
+		monitor: fmt.Sprint("127.0.0.1:", nats),
 		health:  fmt.Sprintf("http://127.0.0.1:%d", health),
 	}
 	p.Process = w.stack.Process(stack.ProcessConfig{
@@ -34,7 +35,7 @@ func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconf
 		Args: append([]string{
 			command, "--kubeconfig", kubeconfig,
 			"--nats-store-dir", filepath.Join(w.dir, name),
-			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", monitor),
+			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", nats),
 			"--healthz-port", fmt.Sprint(health),
 		}, args...),
 		Env:   []string{"TMPDIR=" + w.tmp(), client, "ARGOCD_PRINCIPAL_METRICS_PORT=0", "ARGOCD_AGENT_METRICS_PORT=0"},
@@ -78,3 +79,8 @@ const (
 	oldClient = "KUBE_FEATURE_WatchListClient=false"
 	newClient = "KUBE_FEATURE_WatchListClient=true"
 )
+
+// streams returns the last sequence of each stream of the program's NATS server.
+func (p *program) streams(ctx context.Context) (map[string]uint64, error) {
+	return monitor.Sequences(ctx, p.monitor)
+}

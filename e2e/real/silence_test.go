@@ -2,11 +2,9 @@ package real
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"testing"
 	"time"
 
@@ -52,45 +50,6 @@ func (w *world) picture(ctx context.Context) (picture, error) {
 		}
 	}
 	return p, nil
-}
-
-// streams returns the last sequence of each stream of the program's NATS server. A stream
-// gives each message that goes into it the next one, and forgets none.
-func (p *program) streams(ctx context.Context) (map[string]uint64, error) {
-	var found struct {
-		Accounts []struct {
-			Streams []struct {
-				Name  string `json:"name"`
-				State struct {
-					LastSeq uint64 `json:"last_seq"`
-				} `json:"state"`
-			} `json:"stream_detail"`
-		} `json:"account_details"`
-	}
-	if err := p.ask(ctx, "/jsz?accounts=true&streams=true", &found); err != nil {
-		return nil, err
-	}
-	out := map[string]uint64{}
-	for _, a := range found.Accounts {
-		for _, s := range a.Streams {
-			out[s.Name] = s.State.LastSeq
-		}
-	}
-	return out, nil
-}
-
-// ask reads what the program's NATS server says of itself.
-func (p *program) ask(ctx context.Context, path string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.monitor+path, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	return json.NewDecoder(answer.Body).Decode(into)
 }
 
 // silent expects that the world comes to rest, and then that nothing moves for a time.

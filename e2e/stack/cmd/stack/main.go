@@ -42,8 +42,19 @@ func run(ctx context.Context, args []string) error {
 			return up(ctx, argoCD)
 		}
 	}
-	return errors.New("usage: stack build|up [2|3]")
+	if len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+		fmt.Print(usage)
+		return nil
+	}
+	return errors.New("stack: say build or up, and the major version of Argo CD, 2 or 3, if it is not to be " + stack.DefaultArgoCD + "; see --help")
 }
+
+const usage = `stack build [2|3]   builds the servers that the tests run, if they are not in the cache
+stack up [2|3]      runs a hub with argocd-server, a spoke with the whole of Argo CD, and a spoke with an
+                    API server alone, says where their kubeconfigs are, and ends with Ctrl-C
+
+The number is the major version of Argo CD, ` + stack.DefaultArgoCD + ` if it is left out.
+`
 
 // up runs a hub with argocd-server, a spoke with everything and one with an API
 // server only.
