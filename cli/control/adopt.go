@@ -35,10 +35,7 @@ func adoptCommand() *cli.Command {
 }
 
 func adopt(c *cli.Context) error {
-	names, err := shell.Arguments(c)
-	if err != nil {
-		return err
-	}
+	names := shell.Arguments(c)
 	want, err := adoption(c, names)
 	if err != nil {
 		return err

@@ -191,7 +191,7 @@ func changeLetters(did string, change func(*admin.Client, context.Context, admin
 // be read.
 func chosen(c *cli.Context) (those []admin.Letter, p *admin.Client, missing, err error) {
 	id := ""
-	if c.Args().Present() || !c.Bool("all") {
+	if len(shell.Arguments(c)) > 0 || !c.Bool("all") {
 		if id, err = shell.Argument(c, "the dead letter's id, or --all,"); err != nil {
 			return nil, nil, nil, err
 		}

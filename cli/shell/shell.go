@@ -62,6 +62,7 @@ func prepare(path string, commands []*cli.Command) {
 	for _, c := range commands {
 		c.OnUsageError = misused
 		c.HideHelpCommand = true
+		c.Action = gathered(c.Action)
 		prepare(path+" "+c.Name, c.Subcommands)
 		if len(c.Subcommands) > 0 {
 			c.Action = unknownCommand
@@ -89,13 +90,10 @@ func NoArguments(c *cli.Context) error {
 	return nil
 }
 
-// Argument returns the only argument of a command, which is a what. Flags may stand on
-// either side of it.
+// Argument returns the only argument of a command, which is a what.
 func Argument(c *cli.Context, what string) (string, error) {
-	all, err := Arguments(c)
+	all := Arguments(c)
 	switch {
-	case err != nil:
-		return "", err
 	case len(all) == 0:
 		return "", misuse(c, "%s is not given", what)
 	case len(all) > 1:
@@ -104,13 +102,36 @@ func Argument(c *cli.Context, what string) (string, error) {
 	return all[0], nil
 }
 
+// Arguments returns the arguments of a command, without the flags between them.
+func Arguments(c *cli.Context) []string {
+	all, _ := c.Context.Value(argumentsKey{}).([]string)
+	return all
+}
+
 func misuse(c *cli.Context, format string, args ...any) error {
 	return &UsageError{Where: commandLine(c), What: fmt.Sprintf(format, args...), Advice: "see --help"}
 }
 
-// Arguments returns the arguments of a command. Flags may stand before, between and behind
-// them.
-func Arguments(c *cli.Context) (all []string, err error) {
+type argumentsKey struct{}
+
+// gathered returns an action that finds all flags set, wherever they stand: the library
+// reads none behind the first argument.
+func gathered(action cli.ActionFunc) cli.ActionFunc {
+	if action == nil {
+		return nil
+	}
+	return func(c *cli.Context) error {
+		all, err := gather(c)
+		if err != nil {
+			return err
+		}
+		c.Context = context.WithValue(c.Context, argumentsKey{}, all)
+		return action(c)
+	}
+}
+
+// gather sets the flags between and behind the arguments of a command, and returns those.
+func gather(c *cli.Context) (all []string, err error) {
 	for rest := c.Args().Slice(); len(rest) > 0; rest = rest[1:] {
 		name, value, whole := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
 		switch {

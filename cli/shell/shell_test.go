@@ -47,8 +47,9 @@ func run(t *testing.T, args ...string) (code int, told map[string]any, complaint
 			}},
 			{Name: "break", Action: func(*cli.Context) error { return errors.New("disk:\nfull") }},
 			{Name: "pet", Subcommands: []*cli.Command{{Name: "feed", Flags: []cli.Flag{&cli.StringFlag{Name: "with", Aliases: []string{"w"}}, &cli.BoolFlag{Name: "twice", Aliases: []string{"t"}}}, Action: func(c *cli.Context) error {
+				told["with"], told["twice"] = c.String("with"), c.Bool("twice") // before the argument is asked for
 				name, err := Argument(c, "the pet's name")
-				told["pet"], told["with"], told["twice"] = name, c.String("with"), c.Bool("twice")
+				told["pet"] = name
 				return err
 			}}}},
 		},
