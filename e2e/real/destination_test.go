@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
@@ -162,22 +163,37 @@ func teams(t *testing.T, w *world) {
 }
 
 // movedAndKilled: an Application is aimed at another agent, and the principal is killed at
-// once, and again while the first deletes what it had deployed. That has gone before anything
-// is deployed by the second, and the Application is the same.
+// once, and again while the first deletes what it had deployed, which a finalizer of somebody's
+// draws out. That has gone before anything is deployed by the second, and the Application is
+// the same.
 func movedAndKilled(t *testing.T, w *world) {
 	one, two := w.agent(t, "edge-1"), w.agent(t, "edge-2")
 	hub, from := one.in("team-a")
 	_, at := two.in("team-a")
 	made := hub.create(t, cascading(application("mover", spec(one.name, w.repo(t, "mover").URL(), "mover"))))
-	within(t, time.Minute, hub.is("mover", healthy))
+	within(t, time.Minute, all(hub.is("mover", healthy), deployed(from.Cluster, "mover")))
+	settings := from.Dynamic().Resource(configMaps).Namespace("mover")
+	hold := func(finalizers string) {
+		_, err := settings.Patch(t.Context(), "settings", types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	hold(`["example.com/hold"]`)
 	start := time.Now()
 	hub.patch(t, "mover", fields{"spec": fields{"destination": fields{"name": two.name}}})
 	w.principal.Kill()
 	require.NoError(t, w.principal.Start(t.Context()))
+	within(t, time.Minute, func(ctx context.Context) error {
+		left, err := settings.Get(ctx, "settings", metav1.GetOptions{})
+		if err == nil && left.GetDeletionTimestamp() == nil {
+			err = errors.New("the settings are not being deleted yet")
+		}
+		return err
+	})
 	w.principal.Kill()
-	time.Sleep(time.Second)
 	require.NoError(t, at.gone("mover")(t.Context()))
 	require.NoError(t, w.principal.Start(t.Context()))
+	require.NoError(t, at.gone("mover")(t.Context()))
+	hold("null")
 	apart := onlyOne(t, from, at, "mover", "mover")
 	within(t, time.Minute, apart(hub.is("mover", healthy, has(two.name, "spec", "destination", "name"))))
 	within(t, time.Minute, apart(all(deployed(at.Cluster, "mover"), undeployed(from.Cluster, "mover"), from.gone("mover"))))
