@@ -38,7 +38,7 @@ var rules = []rule{
 	{"transport/memlink", []string{"std", "transport", "transport/mux", "github.com/cloudevents/...", "github.com/google/uuid"}, "adapters know their interface only"},
 	{"transport/natslink", []string{"std", "transport", "transport/identity", "transport/mux", "github.com/nats-io/...", "github.com/cloudevents/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "golang.org/x/sys/..."}, "adapters know their interface only, and only this one has a NATS server"},
 	{"transport/natslink/monitor", []string{"std"}, "what a server says of itself is read from outside"},
-	{"transport/natslink/netfault", []string{"std"}, "a bad network knows nothing of what crosses it"},
+	{"transport/netfault", []string{"std"}, "a bad network knows nothing of what crosses it"},
 	{"backend", []string{"std", "sync/resource"}, "what a store promises holds for all of them"},
 	{"backend/storetest", []string{"std", "sync/resource", "backend", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
 	{"backend/memstore", []string{"std", "sync/resource", "backend"}, "adapters know their interface only"},
