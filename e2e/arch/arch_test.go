@@ -36,6 +36,8 @@ var rules = []rule{
 	{"transport/mux", []string{"std", "transport"}, "adapters share how streams are made of packets, and it knows none of them"},
 	{"transport/packetlink", []string{"std", "transport", "transport/mux"}, "what makes a Link of packets knows no adapter"},
 	{"transport/memlink", []string{"std", "transport", "transport/mux", "github.com/cloudevents/...", "github.com/google/uuid"}, "adapters know their interface only"},
+	{"transport/grpclink", []string{"std", "transport", "transport/identity", "transport/packetlink", "transport/grpclink/linkpb", "google.golang.org/grpc/...", "google.golang.org/protobuf/...", "google.golang.org/genproto/googleapis/rpc/errdetails", "github.com/klauspost/compress/zstd", "go.etcd.io/bbolt/...", "go.uber.org/zap/..."}, "adapters know their interface only, and only this one has gRPC"},
+	{"transport/grpclink/linkpb", []string{"std", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, "what is on the wire is generated"},
 	{"transport/natslink", []string{"std", "transport", "transport/identity", "transport/mux", "github.com/nats-io/...", "github.com/cloudevents/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "golang.org/x/sys/..."}, "adapters know their interface only, and only this one has a NATS server"},
 	{"transport/natslink/monitor", []string{"std"}, "what a server says of itself is read from outside"},
 	{"transport/netfault", []string{"std"}, "a bad network knows nothing of what crosses it"},

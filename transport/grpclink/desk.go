@@ -1,0 +1,261 @@
+package grpclink
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
+	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
+)
+
+// A principal that has just started may not have been told yet which agents there are. For so
+// long after its start those that it does not know are told to come again soon, and nobody
+// hears of it.
+const (
+	settling  = 10 * time.Second
+	comeAgain = time.Second
+)
+
+// patience is how long a process has for its first hello, at least: a principal that has just
+// come back has the handshakes of its whole fleet to make.
+const patience = 10 * time.Second
+
+// A desk lets agents in, each to its own Link. It is the server of the calls.
+type desk struct {
+	linkpb.UnimplementedLinkServer
+	common
+	authenticate func(tls.ConnectionState) (string, error)
+	presence     transport.Presence
+	log          *zap.Logger
+	teller       teller
+	door         door
+
+	mu     sync.Mutex
+	opened time.Time        // when the hub started
+	seats  map[string]*seat // of the agents that are registered
+}
+
+// A seat is what there is of a registered agent.
+type seat struct {
+	end     *packetlink.End // nil while the Link is not open
+	session *session        // the newest; it may have ended
+	from    string          // where that has come from
+}
+
+func newDesk(c HubConfig, squeeze *squeezer) *desk {
+	return &desk{
+		common:       common{beat: c.Heartbeat, squeeze: squeeze},
+		authenticate: c.Authenticate, presence: c.Presence, log: c.Logger,
+		door:  door{each: time.Second / time.Duration(c.Admissions), burst: c.Admissions/2 + 1},
+		seats: map[string]*seat{},
+	}
+}
+
+func (d *desk) start(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opened = now
+}
+
+// A hubLink is the principal's end of a Link.
+type hubLink struct {
+	*packetlink.End
+	closed func()
+}
+
+// Close implements transport.Link. The End goes first, as an agent's.
+func (l *hubLink) Close() error {
+	err := l.End.Close()
+	l.closed()
+	return err
+}
+
+// open opens the Link to an agent, and registers it.
+func (d *desk) open(agent string) (transport.Link, error) {
+	end, err := packetlink.Open(packetlink.Config{Local: "principal", Peer: agent})
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.seats[agent]
+	if s == nil {
+		s = &seat{}
+		d.seats[agent] = s
+	}
+	s.end = end
+	return &hubLink{end, func() { d.leave(s) }}, nil
+}
+
+// leave ends what goes on at a seat whose Link is closed.
+func (d *desk) leave(s *seat) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.end = nil
+	if s.session != nil {
+		s.session.end(unserved("the principal has closed the link"))
+	}
+}
+
+func (d *desk) forget(agent string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seats[agent] == nil {
+		return transport.ErrUnknown
+	}
+	delete(d.seats, agent)
+	return nil
+}
+
+func (d *desk) kept() ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.seats)), nil
+}
+
+// Table implements linkpb.LinkServer.
+func (d *desk) Table(p linkpb.Link_TableServer) error {
+	s := newSession(p.Context(), rand.Text(), max(patience, beats*d.beat), &d.common)
+	agent, from, err := d.visitor(p.Context())
+	if err == nil {
+		err = d.admit(agent, time.Now())
+	}
+	if err == nil {
+		s.over.Go(func() { d.seat(s, p, agent, from) })
+	} else {
+		s.end(err)
+	}
+	<-s.ctx.Done()
+	s.silence.Stop()
+	return d.dismiss(agent, from, context.Cause(s.ctx))
+}
+
+// visitor returns the name of who has made a call, as its certificate proves it.
+func (d *desk) visitor(ctx context.Context) (agent, from string, err error) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return "", "", unproven(errors.New("nobody is known to call"))
+	}
+	from = p.Addr.String()
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return "", from, unproven(errors.New("the connection is not one of TLS"))
+	}
+	if agent, err = d.authenticate(info.State); err != nil {
+		return "", from, unproven(err)
+	}
+	return agent, from, nil
+}
+
+// admit returns why an agent is not let in now.
+func (d *desk) admit(agent string, now time.Time) error {
+	d.mu.Lock()
+	s, opened := d.seats[agent], d.opened
+	d.mu.Unlock()
+	switch {
+	case s == nil && now.Sub(opened) < settling:
+		return unlisted()
+	case s == nil:
+		return unregistered()
+	}
+	if wait := d.door.admit(now); wait > 0 {
+		return crowded(wait)
+	}
+	return nil
+}
+
+// seat has an agent say who it is, and gives it its Link.
+func (d *desk) seat(s *session, p pipe, agent, from string) {
+	hello, err := s.meet(p)
+	var end *packetlink.End
+	if err == nil {
+		end, err = d.take(s, presenceOf(hello), agent, from)
+	}
+	if err == nil {
+		err = greet(p, helloOf(d.presence, s.id))
+	}
+	if err != nil {
+		s.end(err)
+		return
+	}
+	d.log.Info("an agent is connected", zap.String("agent", agent), zap.String("from", from), zap.String("version", hello.GetVersion()))
+	s.carry(p, s.conn.Table, end.TableReady(), true)
+	<-s.ctx.Done()
+	why := context.Cause(s.ctx)
+	end.End(s.conn, why.Error())
+	d.log.Info("an agent is not connected any more", zap.String("agent", agent), zap.String("from", from), zap.Error(why))
+}
+
+// take gives a session the Link of its agent. The one that had it is over.
+func (d *desk) take(s *session, p transport.Presence, agent, from string) (*packetlink.End, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	seat := d.seats[agent]
+	switch {
+	case seat == nil:
+		return nil, unregistered()
+	case seat.end == nil:
+		return nil, unserved("the principal does not serve this agent now")
+	}
+	if before := seat.session; before != nil {
+		before.end(replaced(from))
+	}
+	seat.session, seat.from = s, from
+	s.conn = seat.end.Begin(p)
+	return seat.end, nil
+}
+
+// Streams implements linkpb.LinkServer.
+func (d *desk) Streams(p linkpb.Link_StreamsServer) error {
+	agent, from, err := d.visitor(p.Context())
+	if err != nil {
+		return d.dismiss(agent, from, err)
+	}
+	first, err := p.Recv()
+	if err != nil {
+		return err
+	}
+	s, end := d.sessionOf(agent, first.GetHello().GetSession())
+	if s == nil {
+		return unserved("there is no such session")
+	}
+	if err := greet(p, &linkpb.Hello{}); err != nil {
+		return err
+	}
+	s.carry(p, s.conn.Streams, end.StreamsReady(), false)
+	<-s.ctx.Done()
+	return statusOf(context.Cause(s.ctx))
+}
+
+// sessionOf returns the session of an agent, nil if it is not that one.
+func (d *desk) sessionOf(agent, id string) (*session, *packetlink.End) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	seat := d.seats[agent]
+	if seat == nil || seat.end == nil || seat.session == nil || seat.session.id != id {
+		return nil, nil
+	}
+	return seat.session, seat.end
+}
+
+// dismiss returns the end of a call as the agent is to see it, and tells the log if somebody
+// was refused.
+func (d *desk) dismiss(agent, from string, err error) error {
+	var r *refusal
+	if errors.As(err, &r) && !r.quiet && d.teller.news(agent+" "+r.code.String(), time.Now()) {
+		d.log.Warn("refused a connection", zap.String("agent", agent), zap.String("from", from), zap.Error(r))
+	}
+	return statusOf(fmt.Errorf("the session has ended: %w", err))
+}
