@@ -17,6 +17,9 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
 )
 
+// natsPort is where a principal listens for leaf nodes unless it is told otherwise.
+const natsPort = 7422
+
 // natsFlags are those of either end of the transport over NATS.
 func natsFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
@@ -122,17 +125,39 @@ func natsLeaf(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dia
 	if err != nil {
 		return "", nil, err
 	}
+	connect, err := principalAddress(c, natsPort, "nats-leaf-listen")
+	if err != nil {
+		return "", nil, err
+	}
+	name, certified, err := agentIdentity(c, s)
+	if err != nil {
+		return "", nil, err
+	}
+	d, err := natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: name, Connect: connect, TLS: certified})
+	return name, d, err
+}
+
+// principalAddress returns the host:port of the principal. The port is the standard one unless
+// it is given; listen is the flag by which the principal chooses it.
+func principalAddress(c *cli.Context, standard int, listen string) (string, error) {
 	host, err := shell.Needed(c, "server-address", "say where the principal is")
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	port, err := shell.Port(c, "server-port")
-	if err == nil && port == 0 {
-		err = &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --nats-leaf-listen"}
+	switch {
+	case err != nil:
+		return "", err
+	case !c.IsSet("server-port"):
+		port = standard
+	case port == 0:
+		return "", &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --" + listen}
 	}
-	if err != nil {
-		return "", nil, err
-	}
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
+}
+
+// agentIdentity returns the agent's name, and what proves it.
+func agentIdentity(c *cli.Context, s secrets) (string, *tls.Config, error) {
 	certified, err := agentTLS().load(c, s, func(f identity.Files) (*tls.Config, error) { return f.Client(time.Now()) })
 	if err != nil {
 		return "", nil, err
@@ -141,8 +166,7 @@ func natsLeaf(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dia
 	if want := c.String("agent-name"); want != "" && want != name {
 		return "", nil, &shell.UsageError{Where: "--agent-name", What: fmt.Sprintf("%q is not the name in the certificate, %q", want, name), Advice: "leave it out, or use that agent's certificate"}
 	}
-	d, err := natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: name, Connect: net.JoinHostPort(host, strconv.Itoa(port)), TLS: certified})
-	return name, d, err
+	return name, certified, nil
 }
 
 // natsAdvice says what to do about what the NATS servers complain of.

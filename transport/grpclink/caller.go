@@ -2,7 +2,6 @@ package grpclink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -51,12 +50,15 @@ func (c *caller) tell(err error) {
 	if !c.teller.news(s.Code().String()+s.Message(), time.Now()) {
 		return
 	}
-	what := "the principal cannot be reached"
+	log := c.config.Logger.With(zap.String("agent", c.config.Agent), zap.String("principal", c.config.Connect))
 	switch s.Code() {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.Aborted, codes.InvalidArgument:
-		what = "the principal refuses this agent"
+		log.Error("the principal refuses this agent: " + s.Message())
+	case codes.ResourceExhausted:
+		log.Info("the principal asks to come again later: " + s.Message())
+	default:
+		log.Warn("there is no connection to the principal: " + s.Message())
 	}
-	c.config.Logger.Warn(what, zap.String("agent", c.config.Agent), zap.String("principal", c.config.Connect), zap.Error(errors.New(s.Message())))
 }
 
 // call connects, and has one session. It returns why that has ended.
