@@ -3,6 +3,7 @@ package grpclink
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -55,7 +56,10 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 		return fail(err)
 	}
 	if c.StateDir == "" {
-		return fail(fmt.Errorf("no state directory"))
+		return fail(errors.New("no state directory"))
+	}
+	if err := c.checkName(); err != nil {
+		return fail(err)
 	}
 	squeeze, err := newSqueezer()
 	if err != nil {
@@ -64,6 +68,20 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	d := &Dialer{config: c, squeeze: squeeze}
 	d.Dialer = packetlink.NewDialer(d.open)
 	return d, nil
+}
+
+// checkName finds out now what would otherwise be an agent that the principal takes for
+// another: a certificate that is of one, as far as its common name tells.
+func (c DialerConfig) checkName() error {
+	for _, cert := range c.TLS.Certificates {
+		if cert.Leaf == nil {
+			continue
+		}
+		if name := cert.Leaf.Subject.CommonName; identity.CheckName(name) == nil && name != c.Agent {
+			return fmt.Errorf("the certificate is of agent %q, not of %q", name, c.Agent)
+		}
+	}
+	return nil
 }
 
 // Troubles implements transport.Troubled: "copy" is that the copy cannot be written.

@@ -40,6 +40,7 @@ type kept struct {
 	over    sync.WaitGroup
 	once    sync.Once
 	err     error // of Close
+	swept   bool  // by who writes
 
 	mu    sync.Mutex
 	waits map[string]packetlink.Record
@@ -77,25 +78,19 @@ func openBolt(path string) (db *bbolt.DB, err error) {
 	return db, err
 }
 
-// claim begins a new copy, or returns why the one there is cannot be used.
+// claim begins a new copy, or returns why the one there is cannot be used; then nothing is
+// changed.
 func claim(db *bbolt.DB, agent string) error {
 	is := map[string]string{"version": keptVersion, "agent": agent}
-	return db.Update(func(tx *bbolt.Tx) error {
+	begun := false
+	err := db.View(func(tx *bbolt.Tx) error {
+		first, _ := tx.Cursor().First()
+		if begun = first != nil; !begun {
+			return nil
+		}
 		meta := tx.Bucket([]byte(metaBucket))
 		if meta == nil {
-			if k, _ := tx.Cursor().First(); k != nil {
-				return errors.New("it is another kind of file")
-			}
-			meta, err := tx.CreateBucket([]byte(metaBucket))
-			if err == nil {
-				_, err = tx.CreateBucket([]byte(rowsBucket))
-			}
-			for k, v := range is {
-				if err == nil {
-					err = meta.Put([]byte(k), []byte(v))
-				}
-			}
-			return err
+			return errors.New("it is another kind of file")
 		}
 		for k, v := range is {
 			if found := meta.Get([]byte(k)); string(found) != v {
@@ -107,11 +102,26 @@ func claim(db *bbolt.DB, agent string) error {
 		}
 		return nil
 	})
+	if err != nil || begun {
+		return err
+	}
+	return db.Update(func(tx *bbolt.Tx) error {
+		meta, err := tx.CreateBucket([]byte(metaBucket))
+		if err == nil {
+			_, err = tx.CreateBucket([]byte(rowsBucket))
+		}
+		for k, v := range is {
+			if err == nil {
+				err = meta.Put([]byte(k), []byte(v))
+			}
+		}
+		return err
+	})
 }
 
 // Read implements packetlink.Copy.
 func (k *kept) Read(f func(packetlink.Record) error) error {
-	oldest := uint64(time.Now().Add(-tombstoneStay).Unix())
+	now := time.Now()
 	return guarded(func() error {
 		return k.db.View(func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte(rowsBucket)).ForEach(func(key, text []byte) error {
@@ -119,7 +129,7 @@ func (k *kept) Read(f func(packetlink.Record) error) error {
 					return fmt.Errorf("the record of %.80q is cut off", key)
 				}
 				since := binary.BigEndian.Uint64(text)
-				if since != 0 && since < oldest {
+				if isOld(since, now) {
 					return nil
 				}
 				return f(packetlink.Record{Key: string(key), Tombstone: since != 0, Text: append([]byte(nil), text[8:]...)})
@@ -181,6 +191,9 @@ func (k *kept) write(now time.Time) error {
 	err := guarded(func() error {
 		return k.db.Update(func(tx *bbolt.Tx) error {
 			rows := tx.Bucket([]byte(rowsBucket))
+			if err := k.sweep(rows, now); err != nil {
+				return err
+			}
 			for _, r := range all {
 				if err := rows.Put([]byte(r.Key), stored(r, now)); err != nil {
 					return err
@@ -189,6 +202,7 @@ func (k *kept) write(now time.Time) error {
 			return nil
 		})
 	})
+	k.swept = k.swept || err == nil
 	if err == nil {
 		return nil
 	}
@@ -200,6 +214,30 @@ func (k *kept) write(now time.Time) error {
 		}
 	}
 	return fmt.Errorf("grpclink: write copy: %w", err)
+}
+
+// sweep removes old tombstones, once for each process.
+func (k *kept) sweep(rows *bbolt.Bucket, now time.Time) error {
+	var old [][]byte
+	if !k.swept {
+		_ = rows.ForEach(func(key, text []byte) error { // which fails only if this does
+			if len(text) >= 8 && isOld(binary.BigEndian.Uint64(text), now) {
+				old = append(old, key)
+			}
+			return nil
+		})
+	}
+	for _, key := range old {
+		if err := rows.Delete(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isOld reports whether a tombstone has come too long ago to be kept.
+func isOld(since uint64, now time.Time) bool {
+	return since != 0 && since < uint64(now.Add(-tombstoneStay).Unix())
 }
 
 func stored(r packetlink.Record, now time.Time) []byte {
