@@ -21,6 +21,9 @@
 // it, and is then the last that there is. So a change that is overtaken by others costs
 // nothing, and nothing is sent twice over one connection. Acknowledgements go before values.
 //
+// The next value of a key crosses as a change of the last that has crossed the connection, if
+// that is shorter: see appendDelta.
+//
 // What was received is acknowledged when it is in the copy, in memory: whether a Copy has it on
 // its disk shows in the next connection, in the sum.
 package packetlink

@@ -248,17 +248,17 @@ func (l *log) offer(key string, r *row) {
 	}
 }
 
-// next returns the next record to be sent, if there is one.
-func (l *log) next() (record []byte, ok bool) {
+// next returns the next record to be sent, and its key, if there is one.
+func (l *log) next() (key string, record []byte, ok bool) {
 	for l.unsent.len() > 0 {
 		k := l.unsent.pop()
 		if r := l.rows[k]; r != nil && r.holder == "" && !r.flying {
 			r.flying = true
 			l.flights = append(l.flights, flight{k, r.order})
-			return r.record, true
+			return k, r.record, true
 		}
 	}
-	return nil, false
+	return "", nil, false
 }
 
 // landed takes in that the peer has the first n values of those under way. It reports

@@ -279,6 +279,27 @@ func TestOneValueOfAKeyIsUnderWay(t *testing.T) {
 	none(t, agent)
 }
 
+// TestTheNextValueCrossesAsAChange: of the one before, over each connection.
+func TestTheNextValueCrossesAsAChange(t *testing.T) {
+	hub, agent := pair(t)
+	down, up, _ := join(t, hub, agent, start)
+	expect(t, agent, transport.Up)
+	change := func(health string) int {
+		m := message("a", status(20, health))
+		send(t, hub, m)
+		bytes := converse(t, down, up, start)
+		require.Equal(t, m, receive(t, agent).Message)
+		return bytes
+	}
+	require.Greater(t, change("Progressing"), 2000)
+	require.Less(t, change("Healthy"), 200)
+	require.Less(t, change("Degraded"), 200)
+	down, up, _ = join(t, hub, agent, start)
+	expect(t, agent, transport.Down, transport.Up)
+	require.Greater(t, change("Healthy"), 2000)
+	require.Less(t, change("Progressing"), 200)
+}
+
 // TestAcknowledgementsGoFirst: before all that waits to be sent.
 func TestAcknowledgementsGoFirst(t *testing.T) {
 	hub, agent := pair(t)
@@ -454,7 +475,7 @@ func TestPacketsAgainstTheRulesAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	for _, packet := range []string{
 		"", "x", "s\xff", "tx", "tm\x01a\x00\x01{\x00", "tm\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-		"t??", "t#\x00", "t#12345678#12345678", "ta\x01", "tM\x00", "tS" + strings.Repeat("12345678", buckets), string(empty),
+		"t??", "td\x01a\x00", "td\x01a", "td\x05a", "t#\x00", "t#12345678#12345678", "ta\x01", "tM\x00", "tS" + strings.Repeat("12345678", buckets), string(empty),
 		string(account) + string(account[1:]),
 	} {
 		require.Error(t, connection(t).Take([]byte(packet), start), "%q", packet)

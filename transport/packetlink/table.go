@@ -1,6 +1,7 @@
 package packetlink
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ type Table struct {
 	told  uint64 // those that the peer knows of
 	heard uint64 // of those sent, how many the peer has taken in
 	once  uint8  // which of the frames that come once have come
+	sent  bases  // of what was sent
+	got   bases  // of what was taken in
 }
 
 // The frames. Of a log's reader:
@@ -37,6 +40,7 @@ const (
 	frameAskSums  = '?'
 	frameAskMarks = '#' // of these buckets
 	frameMessage  = 'm'
+	frameChange   = 'd' // the key, and what makes the message of the last one of that key
 )
 
 // singular are those that come once at most, so that nobody is made to answer again and again.
@@ -74,13 +78,27 @@ func (t *Table) Next(b []byte, now time.Time) []byte {
 
 func (t *Table) rows(b []byte, end int) []byte {
 	for len(b) < end {
-		record, ok := t.end.log.next()
+		key, record, ok := t.end.log.next()
 		if !ok {
 			break
 		}
-		b = append(append(b, frameMessage), record...)
+		b = appendRecord(b, key, record, t.sent.get(key))
+		t.sent.put(key, record)
 	}
 	return b
+}
+
+// appendRecord appends a record: as a change of the one before, if there is one and that is
+// shorter.
+func appendRecord(b []byte, key string, record, before []byte) []byte {
+	if before != nil {
+		change := appendDelta(nil, before, record)
+		if len(key)+len(change) < len(record) {
+			b = appendText(append(b, frameChange), key)
+			return appendText(b, change)
+		}
+	}
+	return append(append(b, frameMessage), record...)
 }
 
 // Due returns when Next may have something although nothing wakes it, zero if that is never.
@@ -150,6 +168,8 @@ func (t *Table) take(kind byte, b []byte, now time.Time) (rest []byte, err error
 		}
 	case frameMessage:
 		rest, err = t.message(b)
+	case frameChange:
+		rest, err = t.change(b)
 	default:
 		err = errors.New("no such frame is known")
 	}
@@ -179,18 +199,44 @@ func (l *log) answered(in stage, f func()) error {
 	return nil
 }
 
+// change takes in a message that is said as a change of the one before of its key.
+func (t *Table) change(b []byte) (rest []byte, err error) {
+	key, b, err := cutText(b)
+	if err != nil {
+		return nil, err
+	}
+	change, rest, err := cutText(b)
+	if err != nil {
+		return nil, err
+	}
+	before := t.got.get(string(key))
+	if before == nil {
+		return nil, errDelta
+	}
+	record, err := applyDelta(before, change, mux.MaxPacket+2*transport.MaxMessage)
+	if err == nil {
+		b, err = t.message(record)
+	}
+	if err == nil && len(b) > 0 {
+		err = errDelta
+	}
+	return rest, err
+}
+
 func (t *Table) message(b []byte) (rest []byte, err error) {
 	e := t.end
 	m, rest, err := cutMessage(b)
 	if err == nil {
 		err = errors.Join(checkKey(m.Key), m.Fits())
 	}
+	record := bytes.Clone(b[:len(b)-len(rest)]) // the packet may be much longer
 	if err == nil {
-		err = e.reading.take(m, b[:len(b)-len(rest):len(b)-len(rest)])
+		err = e.reading.take(m, record)
 	}
 	if err != nil {
 		return nil, err
 	}
+	t.got.put(m.Key, record)
 	t.taken++
 	e.at++
 	e.inbox.Put(transport.Delivery{Event: transport.Value, Message: m, At: e.at})
