@@ -52,7 +52,14 @@ type seat struct {
 	end     *packetlink.End // nil while the Link is not open
 	session *session        // the newest; it may have ended
 	from    string          // where that has come from
+	door    door            // so that one agent does not keep out the others
 }
+
+// How often one agent may connect.
+const (
+	eachAgain  = 100 * time.Millisecond
+	burstAgain = 20
+)
 
 func newDesk(c HubConfig, squeeze *squeezer) *desk {
 	return &desk{
@@ -92,7 +99,7 @@ func (d *desk) open(agent string) (transport.Link, error) {
 	defer d.mu.Unlock()
 	s := d.seats[agent]
 	if s == nil {
-		s = &seat{}
+		s = &seat{door: door{each: eachAgain, burst: burstAgain}}
 		d.seats[agent] = s
 	}
 	s.end = end
@@ -170,7 +177,11 @@ func (d *desk) admit(agent string, now time.Time) error {
 	case s == nil:
 		return unregistered()
 	}
-	if wait := d.door.admit(now); wait > 0 {
+	wait := s.door.admit(now)
+	if wait == 0 {
+		wait = d.door.admit(now)
+	}
+	if wait > 0 {
 		return crowded(wait)
 	}
 	return nil
@@ -183,19 +194,21 @@ func (d *desk) seat(s *session, p pipe, agent, from string) {
 	if err == nil {
 		end, err = d.take(s, presenceOf(hello), agent, from)
 	}
-	if err == nil {
-		err = greet(p, helloOf(d.presence, s.id))
-	}
 	if err != nil {
 		s.end(err)
 		return
 	}
-	d.log.Info("an agent is connected", zap.String("agent", agent), zap.String("from", from), zap.String("version", hello.GetVersion()))
-	s.carry(p, s.conn.Table, end.TableReady(), true)
+	log := d.log.With(zap.String("agent", agent), zap.String("from", from), zap.String("version", hello.GetVersion()))
+	log.Info("an agent is connected")
+	if err := greet(p, helloOf(d.presence, s.id)); err != nil {
+		s.end(err)
+	} else {
+		s.carry(p, s.conn.Table, end.TableReady(), true)
+	}
 	<-s.ctx.Done()
 	why := context.Cause(s.ctx)
 	end.End(s.conn, why.Error())
-	d.log.Info("an agent is not connected any more", zap.String("agent", agent), zap.String("from", from), zap.Error(why))
+	log.Info("an agent is not connected any more", zap.Error(why))
 }
 
 // take gives a session the Link of its agent. The one that had it is over.

@@ -50,7 +50,7 @@ func unlisted() error {
 }
 
 func crowded(after time.Duration) error {
-	return &refusal{code: codes.ResourceExhausted, why: "too many agents connect at once", after: after, quiet: true}
+	return &refusal{code: codes.ResourceExhausted, why: "too much connects at once", after: after, quiet: true}
 }
 
 // statusOf returns the end of a session as the agent is to see it.

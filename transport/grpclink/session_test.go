@@ -17,7 +17,7 @@ import (
 )
 
 // joined returns the address of a hub and its Link to an agent, which is that of a Dialer.
-func joined(t *testing.T, p testPKI, c HubConfig) (address string, hub transport.Link) {
+func joined(t testing.TB, p testPKI, c HubConfig) (address string, hub transport.Link) {
 	h, _ := startHub(t, c)
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
