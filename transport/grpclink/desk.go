@@ -51,7 +51,7 @@ type desk struct {
 type seat struct {
 	end     *packetlink.End // nil while the Link is not open
 	session *session        // the newest; it may have ended
-	from    string          // where that has come from
+	process string          // that it is of
 	door    door            // so that one agent does not keep out the others
 }
 
@@ -132,20 +132,37 @@ func (d *desk) kept() ([]string, error) {
 	return slices.Sorted(maps.Keys(d.seats)), nil
 }
 
-// Table implements linkpb.LinkServer.
+// Table implements linkpb.LinkServer. The call's goroutine is the one that sends, so that an
+// agent which is idle costs no more of them than it must.
 func (d *desk) Table(p linkpb.Link_TableServer) error {
 	s := newSession(p.Context(), rand.Text(), max(patience, beats*d.beat), &d.common)
+	defer s.silence.Stop()
 	agent, from, err := d.visitor(p.Context())
 	if err == nil {
 		err = d.admit(agent, time.Now())
 	}
-	if err == nil {
-		s.over.Go(func() { d.seat(s, p, agent, from) })
-	} else {
+	if err != nil {
 		s.end(err)
+		return d.dismiss(agent, from, err)
 	}
-	<-s.ctx.Done()
-	s.silence.Stop()
+	seated := make(chan *packetlink.End, 1)
+	s.over.Go(func() {
+		end, err := d.seat(s, p, agent, from)
+		if err == nil {
+			seated <- end
+			err = s.receive(p, s.conn.Table)
+		}
+		s.end(err)
+	})
+	select {
+	case end := <-seated:
+		err := greet(p, helloOf(d.presence, s.id))
+		if err == nil {
+			err = s.send(p, s.conn.Table, end.TableReady(), true)
+		}
+		s.end(err)
+	case <-s.ctx.Done():
+	}
 	return d.dismiss(agent, from, context.Cause(s.ctx))
 }
 
@@ -187,28 +204,26 @@ func (d *desk) admit(agent string, now time.Time) error {
 	return nil
 }
 
-// seat has an agent say who it is, and gives it its Link.
-func (d *desk) seat(s *session, p pipe, agent, from string) {
+// seat has an agent say who it is, and gives it its Link until the session ends.
+func (d *desk) seat(s *session, p pipe, agent, from string) (*packetlink.End, error) {
 	hello, err := s.meet(p)
-	var end *packetlink.End
-	if err == nil {
-		end, err = d.take(s, presenceOf(hello), agent, from)
-	}
 	if err != nil {
-		s.end(err)
-		return
+		return nil, err
+	}
+	end, err := d.take(s, presenceOf(hello), agent, from)
+	if err != nil {
+		return nil, err
 	}
 	log := d.log.With(zap.String("agent", agent), zap.String("from", from), zap.String("version", hello.GetVersion()))
 	log.Info("an agent is connected")
-	if err := greet(p, helloOf(d.presence, s.id)); err != nil {
-		s.end(err)
-	} else {
-		s.carry(p, s.conn.Table, end.TableReady(), true)
-	}
-	<-s.ctx.Done()
-	why := context.Cause(s.ctx)
-	end.End(s.conn, why.Error())
-	log.Info("an agent is not connected any more", zap.Error(why))
+	s.over.Add(1)
+	context.AfterFunc(s.ctx, func() {
+		defer s.over.Done()
+		why := context.Cause(s.ctx)
+		end.End(s.conn, why.Error())
+		log.Info("an agent is not connected any more", zap.Error(why))
+	})
+	return end, nil
 }
 
 // take gives a session the Link of its agent. The one that had it is over.
@@ -222,10 +237,15 @@ func (d *desk) take(s *session, p transport.Presence, agent, from string) (*pack
 	case seat.end == nil:
 		return nil, unserved("the principal does not serve this agent now")
 	}
-	if before := seat.session; before != nil {
-		before.end(replaced(from))
+	if s.ctx.Err() != nil {
+		return nil, context.Cause(s.ctx) // the newest is the one that is there
 	}
-	seat.session, seat.from = s, from
+	if before := seat.session; before != nil && seat.process != p.Process {
+		before.end(replaced(from))
+	} else if before != nil {
+		before.end(unserved("this agent has connected again"))
+	}
+	seat.session, seat.process = s, p.Process
 	s.conn = seat.end.Begin(p)
 	return seat.end, nil
 }
@@ -247,8 +267,8 @@ func (d *desk) Streams(p linkpb.Link_StreamsServer) error {
 	if err := greet(p, &linkpb.Hello{}); err != nil {
 		return err
 	}
-	s.carry(p, s.conn.Streams, end.StreamsReady(), false)
-	<-s.ctx.Done()
+	s.over.Go(func() { s.end(s.receive(p, s.conn.Streams)) })
+	s.end(s.send(p, s.conn.Streams, end.StreamsReady(), false))
 	return statusOf(context.Cause(s.ctx))
 }
 

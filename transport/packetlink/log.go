@@ -47,6 +47,7 @@ type log struct {
 	unsent     keys
 	flights    []flight  // in the order in which they were sent
 	asked      uint64    // buckets whose marks are awaited
+	asOf       uint64    // the order of the last row that was in them
 	news       bool      // something was put since due was told the time
 	from, last time.Time // when the log began to be filled, and when it was last put into
 }
@@ -182,7 +183,7 @@ func (l *log) due(now time.Time) time.Time {
 // sums takes in those of the peer's buckets.
 func (l *log) sums(of [buckets]uint64) {
 	l.count()
-	l.asked = l.tally.differing(of)
+	l.asked, l.asOf = l.tally.differing(of), l.order
 	l.stage = choosing
 	if l.asked == 0 {
 		l.learn(0, nil)
@@ -198,7 +199,8 @@ func (l *log) marks(all []mark) {
 	l.learn(l.asked, has)
 }
 
-// learn takes in what the peer has: of some buckets these rows, and of the others all.
+// learn takes in what the peer has: of some buckets these rows, and of the others all that
+// were there when they were compared.
 func (l *log) learn(in uint64, has map[uint64]uint64) {
 	whole := in == 0 && l.theirs.count > 0
 	l.stage, l.has = known, has
@@ -209,7 +211,7 @@ func (l *log) learn(in uint64, has map[uint64]uint64) {
 		}
 		m := markOf(l.theirs.salt, k, r.digest)
 		_, there := has[m.key]
-		same := l.had(m) || whole || in != 0 && in&(1<<m.bucket()) == 0
+		same := l.had(m) || whole || in != 0 && in&(1<<m.bucket()) == 0 && r.order <= l.asOf
 		switch {
 		case !counted(k, r.digest):
 			if there {

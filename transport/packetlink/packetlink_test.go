@@ -279,6 +279,41 @@ func TestOneValueOfAKeyIsUnderWay(t *testing.T) {
 	none(t, agent)
 }
 
+// TestWhatIsSentDuringAComparisonArrives: at whatever point of it, and in whatever bucket.
+func TestWhatIsSentDuringAComparisonArrives(t *testing.T) {
+	hub, agent := pair(t)
+	send(t, hub, table(1000)...)
+	down, up, _ := join(t, hub, agent, start)
+	expect(t, agent, transport.Up)
+	values(t, agent, 1000)
+	agent.End(up, "cut")
+	hub.End(down, "cut")
+	send(t, hub, message("key-1", "another"))
+	down, up = hub.Begin(transport.Presence{}), agent.Begin(transport.Presence{})
+	want := map[string]transport.Message{"key-1": message("key-1", "another")}
+	stages := map[stage]bool{}
+	for step := range 12 {
+		m := message(fmt.Sprint("step-", step), "1")
+		want[m.Key] = m
+		send(t, hub, m)
+		stages[hub.log.stage] = true
+		from, to := up, down
+		if step%2 == 1 {
+			from, to = down, up
+		}
+		if p := from.Next(nil, start); len(p) > 0 {
+			require.NoError(t, to.Take(p, start))
+		}
+	}
+	for _, s := range []stage{unheard, summing, listing, choosing, marking, known} {
+		require.True(t, stages[s], "nothing was sent in stage %d", s)
+	}
+	converse(t, down, up, start)
+	expect(t, agent, transport.Down, transport.Up)
+	require.Equal(t, want, values(t, agent, len(want)))
+	none(t, agent)
+}
+
 // TestTheNextValueCrossesAsAChange: of the one before, over each connection.
 func TestTheNextValueCrossesAsAChange(t *testing.T) {
 	hub, agent := pair(t)
