@@ -96,7 +96,7 @@ func (c *caller) call(ctx context.Context) error {
 		return end(err)
 	}
 	c.config.Logger.Info("connected to the principal", zap.String("principal", c.config.Connect), zap.String("version", hello.GetVersion()))
-	s.conn = c.end.Begin(presenceOf(hello))
+	s.conn, s.wake = c.end.Begin(presenceOf(hello)), c.end.Wake
 	s.carry(table, s.conn.Table, c.end.TableReady(), true)
 	s.carry(&met{pipe: streams, session: s}, s.conn.Streams, c.end.StreamsReady(), false)
 	<-s.ctx.Done()

@@ -246,7 +246,7 @@ func (d *desk) take(s *session, p transport.Presence, agent, from string) (*pack
 		before.end(unserved("this agent has connected again"))
 	}
 	seat.session, seat.process = s, p.Process
-	s.conn = seat.end.Begin(p)
+	s.conn, s.wake = seat.end.Begin(p), seat.end.Wake
 	return seat.end, nil
 }
 

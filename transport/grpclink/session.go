@@ -36,7 +36,9 @@ type session struct {
 
 	over *sync.WaitGroup // what it has running
 
-	conn *packetlink.Connection // set before anything is carried
+	// Set before anything is carried:
+	conn *packetlink.Connection
+	wake func() // wakes who carries the next
 }
 
 // beats is how many times the heartbeat a peer may be silent.
@@ -89,6 +91,7 @@ func (s *session) receive(p pipe, of part) error {
 // send sends what there is, and if it is to beat, a sign of life when there was nothing for
 // too long.
 func (s *session) send(p pipe, of part, ready <-chan struct{}, beats bool) error {
+	defer s.wake()
 	var b []byte
 	sent, timer := time.Now(), time.NewTimer(s.beat)
 	defer timer.Stop()

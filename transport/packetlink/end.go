@@ -161,6 +161,12 @@ func (e *End) TableReady() <-chan struct{} { return e.tableReady }
 // StreamsReady is the same for its Streams.
 func (e *End) StreamsReady() <-chan struct{} { return e.streamsReady }
 
+// Wake has both hold one, for who has taken an element that was meant for the next connection.
+func (e *End) Wake() {
+	signal(e.tableReady)
+	signal(e.streamsReady)
+}
+
 func signal(ready chan struct{}) {
 	select {
 	case ready <- struct{}{}:

@@ -44,7 +44,9 @@ func open(t *testing.T, local, peer string, k Keeper) *End {
 // receive returns what is received next.
 func receive(t *testing.T, e *End) transport.Delivery {
 	t.Helper()
-	d, err := e.Receive(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	d, err := e.Receive(ctx)
 	require.NoError(t, err)
 	d.Ack()
 	return d
