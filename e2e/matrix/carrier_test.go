@@ -20,6 +20,7 @@ import (
 // for one within the test.
 type carrier struct {
 	name             string
+	recalls          bool // a principal that starts anew recalls what agents have said
 	principal, agent func(ends) []string
 	hub              func(ends) (transport.Hub, error)
 	dialer           func(ends) (transport.Dialer, error)
@@ -39,7 +40,7 @@ type ends struct {
 
 func carriers() []carrier {
 	return []carrier{{
-		name: "leaf",
+		name: "leaf", recalls: true,
 		principal: func(e ends) []string {
 			return append(e.stored(), "--nats-leaf-listen", e.address)
 		},
