@@ -2,6 +2,7 @@ package principal
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/observe"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -185,16 +187,18 @@ func TestWhatAnObservingAgentLeavesAloneDoesNotMove(t *testing.T) {
 				y.leave(a)
 				adopted := ledger.InMemory().Set("adopted")
 				a.store.Edit(k, func(o *resource.Object) { o.Parts[resource.Spec] = `{"live":true}` })
-				gate := observe.New(a.store, adopted)
 				if undone {
-					require.NoError(y.t, gate.Adopt(y.t.Context(), k))
+					require.NoError(y.t, observe.New(a.store, adopted).Adopt(y.t.Context(), k))
 				}
 				y.real(a, adopted)
 				y.aimAt(k, "a")
 				y.settle()
 				if undone {
 					require.Equal(y.t, "a", y.where(k))
-					require.NoError(y.t, gate.Release(y.t.Context(), k))
+					_, err := inquiry.NewClient(func(ctx context.Context) (net.Conn, error) {
+						return y.Open(ctx, "a", inquiry.Service)
+					}).Adopt(y.t.Context(), inquiry.Adoption{Keys: []resource.Key{k}, Undo: true})
+					require.NoError(y.t, err)
 					y.settle()
 				}
 				y.aimAt(k, "b")
