@@ -24,7 +24,7 @@ func planned(t *testing.T, p admin.Plan, args ...string) (code int, out, errs st
 		}
 		wanted = &admin.Adoption{}
 		require.NoError(t, json.NewDecoder(r.Body).Decode(wanted))
-		require.NoError(t, json.NewEncoder(w).Encode(inquiry.Adopted{Done: []string{"Application//web", "Application//shop"}, Pending: []string{"Application//shop"}}))
+		require.NoError(t, json.NewEncoder(w).Encode(inquiry.Adopted{Done: []string{"Application/web", "Application/shop"}, Pending: []string{"Application/shop"}}))
 	}))
 	defer principal.Close()
 	t.Setenv("ARGOCD_AGENT_PRINCIPAL_ADDRESS", principal.URL)
@@ -34,7 +34,7 @@ func planned(t *testing.T, p admin.Plan, args ...string) (code int, out, errs st
 }
 
 func TestPlanIsShown(t *testing.T) {
-	p := admin.Plan{Agent: "edge", Plan: inquiry.Plan{Observing: true, Whole: true, Adopted: []string{"Application//a"}, Steps: []inquiry.Step{
+	p := admin.Plan{Agent: "edge", Plan: inquiry.Plan{Observing: true, Whole: true, Adopted: []string{"Application/a"}, Steps: []inquiry.Step{
 		{Kind: "Application", Name: "web", Action: inquiry.TakeOver, Diff: "--- x\n+++ y\n@@ -1 +1 @@\n-a: \x1b[2J\n+a: b\n"},
 		{Kind: "Application", Name: "a", Action: inquiry.Delete, Notes: []string{"what it has deployed stays"}, Adopted: true},
 	}}}
