@@ -70,10 +70,6 @@ func prepare(path string, commands []*cli.Command) {
 	}
 }
 
-func misused(c *cli.Context, err error, _ bool) error {
-	return &UsageError{Where: commandLine(c), What: err.Error(), Advice: "see --help"}
-}
-
 // unknownCommand is the action of what has only commands below it.
 func unknownCommand(c *cli.Context) error {
 	if !c.Args().Present() {
@@ -106,10 +102,6 @@ func Argument(c *cli.Context, what string) (string, error) {
 func Arguments(c *cli.Context) []string {
 	all, _ := c.Context.Value(argumentsKey{}).([]string)
 	return all
-}
-
-func misuse(c *cli.Context, format string, args ...any) error {
-	return &UsageError{Where: commandLine(c), What: fmt.Sprintf(format, args...), Advice: "see --help"}
 }
 
 type argumentsKey struct{}
@@ -145,10 +137,13 @@ func gather(c *cli.Context) (all []string, err error) {
 			rest = rest[1:]
 			value = rest[0]
 		default:
-			return nil, misuse(c, "flag needs a value: --%s", name)
+			return nil, misuse(c, "flag needs an argument: -%s", name)
 		}
 		if err := c.Set(longName(c, name), value); err != nil {
-			return nil, misuse(c, "%v", err)
+			if err.Error() == "parse error" { // the library says whose where it finds the flag itself
+				err = fmt.Errorf("invalid value %q for flag -%s: %w", value, name, err)
+			}
+			return nil, misuse(c, "%w", err)
 		}
 	}
 	return all, nil
