@@ -18,17 +18,18 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 // The tables of adapters. Each value of --transport and of --backend is a row in them,
 // and nothing else.
 
-func hubTransports() map[string]func(*cli.Context, secrets, *zap.Logger) (transport.Hub, error) {
-	return map[string]func(*cli.Context, secrets, *zap.Logger) (transport.Hub, error){"nats": natsHub}
+func hubTransports() map[string]func(*cli.Context, *identity.Credentials, *zap.Logger) (transport.Hub, error) {
+	return map[string]func(*cli.Context, *identity.Credentials, *zap.Logger) (transport.Hub, error){"nats": natsHub}
 }
 
-func agentTransports() map[string]func(*cli.Context, secrets, *zap.Logger) (name string, d transport.Dialer, err error) {
-	return map[string]func(*cli.Context, secrets, *zap.Logger) (string, transport.Dialer, error){"nats": natsLeaf}
+func agentTransports() map[string]func(*cli.Context, *identity.Credentials, *zap.Logger) (transport.Dialer, error) {
+	return map[string]func(*cli.Context, *identity.Credentials, *zap.Logger) (transport.Dialer, error){"nats": natsLeaf}
 }
 
 func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error) {

@@ -1,11 +1,9 @@
 package command
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -95,7 +93,7 @@ func loopback(c *cli.Context, flag string) (string, error) {
 	return address, nil
 }
 
-func natsHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) {
+func natsHub(c *cli.Context, own *identity.Credentials, log *zap.Logger) (transport.Hub, error) {
 	common, err := natsCommon(c, log)
 	if err != nil {
 		return nil, err
@@ -110,39 +108,26 @@ func natsHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) 
 	if err != nil {
 		return nil, err
 	}
-	certified, err := principalTLS().load(c, s, func(f identity.Files) (*tls.Config, error) { return f.Server(time.Now()) })
+	return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: identity.SubjectName})
+}
+
+func natsLeaf(c *cli.Context, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
+	common, err := natsCommon(c, log)
 	if err != nil {
 		return nil, err
 	}
-	return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, TLS: certified, Authenticate: identity.SubjectName})
-}
-
-func natsLeaf(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dialer, error) {
-	common, err := natsCommon(c, log)
-	if err != nil {
-		return "", nil, err
-	}
 	host, err := shell.Needed(c, "server-address", "say where the principal is")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	port, err := shell.Port(c, "server-port")
 	if err == nil && port == 0 {
 		err = &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --nats-leaf-listen"}
 	}
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	certified, err := agentTLS().load(c, s, func(f identity.Files) (*tls.Config, error) { return f.Client(time.Now()) })
-	if err != nil {
-		return "", nil, err
-	}
-	name := certified.Certificates[0].Leaf.Subject.CommonName
-	if want := c.String("agent-name"); want != "" && want != name {
-		return "", nil, &shell.UsageError{Where: "--agent-name", What: fmt.Sprintf("%q is not the name in the certificate, %q", want, name), Advice: "leave it out, or use that agent's certificate"}
-	}
-	d, err := natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: name, Connect: net.JoinHostPort(host, strconv.Itoa(port)), TLS: certified})
-	return name, d, err
+	return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: own.Name(), Connect: net.JoinHostPort(host, strconv.Itoa(port)), Credentials: own})
 }
 
 // natsAdvice says what to do about what the NATS servers complain of.

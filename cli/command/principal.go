@@ -14,6 +14,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal/clusterinfo"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 func principalCommand() *cli.Command {
@@ -54,6 +55,7 @@ type hubParts struct {
 	clusters *clusterinfo.Writer
 	mismatch resource.Mismatch
 	cluster  cluster
+	own      identity.Renewal
 	hub      transport.Hub
 }
 
@@ -77,7 +79,10 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.cluster, err = openCluster(c, resource.Principal, log); err != nil {
 		return h, err
 	}
-	h.hub, err = open(c, h.cluster.secrets, log)
+	if h.own, err = principalTLS().open(c, h.cluster.secrets, log); err != nil {
+		return h, err
+	}
+	h.hub, err = open(c, h.own.Credentials, log)
 	return h, err
 }
 
@@ -102,7 +107,7 @@ func runPrincipal(c *cli.Context) error {
 	if err := watched.admit(c.Context, h.cluster.registry); err != nil {
 		return err // nothing has been written yet
 	}
-	identity, err := h.cluster.identity(c.Context)
+	self, err := h.cluster.identity(c.Context)
 	if err != nil {
 		return err
 	}
@@ -116,7 +121,7 @@ func runPrincipal(c *cli.Context) error {
 	}
 	defer letters.Close() // what it was given is on disk
 	run, err := principal.New(principal.Config{
-		Identity:    identity,
+		Identity:    self,
 		Hub:         hub,
 		Store:       store,
 		Registry:    h.cluster.registry,
@@ -138,9 +143,9 @@ func runPrincipal(c *cli.Context) error {
 	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
 		return err
 	}
-	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, watched.conflict.Load))}
-	parts := []func(context.Context) error{h.cluster.run, h.desk.Run, served.Run, func(ctx context.Context) error {
+	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load))}
+	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.desk.Run, served.Run, func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
 				names = append(names, a.Name)

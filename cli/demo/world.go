@@ -105,13 +105,13 @@ func (w *world) startSpoke(a backend.Agent, principal string, l Lie) error {
 
 // startPrincipal returns the address that the principal listens on.
 func (w *world) startPrincipal(r roster) (string, error) {
-	tls, err := throwaway.Files(w.pki(), throwaway.Principal).Server(time.Now())
+	own, err := throwaway.Files(w.pki(), throwaway.Principal).Credentials(time.Now())
 	if err != nil {
 		return "", err
 	}
 	log := w.log.Named("principal")
 	hub, err := natslink.NewHub(natslink.HubConfig{
-		Common: w.common("principal", log), Listen: "127.0.0.1:0", TLS: tls, Authenticate: identity.SubjectName,
+		Common: w.common("principal", log), Listen: "127.0.0.1:0", Credentials: own, Authenticate: identity.SubjectName,
 	})
 	if err != nil {
 		return "", err
@@ -130,13 +130,13 @@ func (w *world) startPrincipal(r roster) (string, error) {
 // startAgent starts an agent's program, on the disk that the one before has left. It waits
 // until its messages are there, and not for the principal.
 func (w *world) startAgent(s *spoke) error {
-	tls, err := throwaway.Files(w.pki(), s.Name).Client(time.Now())
+	own, err := throwaway.Files(w.pki(), s.Name).Credentials(time.Now())
 	if err != nil {
 		return err
 	}
 	log := w.log.Named(s.Name)
 	leaf, err := natslink.NewLeaf(natslink.LeafConfig{
-		Common: w.common(s.Name, log), Agent: s.Name, Connect: s.line.address(), TLS: tls,
+		Common: w.common(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own,
 	})
 	if err != nil {
 		return err

@@ -46,18 +46,18 @@ func carriers() []carrier {
 			return append(e.stored(), "--server-address", host, "--server-port", port)
 		},
 		hub: func(e ends) (transport.Hub, error) {
-			tls, err := throwaway.Files(e.certs, e.name).Server(time.Now())
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
 			if err != nil {
 				return nil, err
 			}
-			return natslink.NewHub(natslink.HubConfig{Common: e.common(), Listen: e.address, TLS: tls, Authenticate: identity.SubjectName})
+			return natslink.NewHub(natslink.HubConfig{Common: e.common(), Listen: e.address, Credentials: own, Authenticate: identity.SubjectName})
 		},
 		dialer: func(e ends) (transport.Dialer, error) {
-			tls, err := throwaway.Files(e.certs, e.name).Client(time.Now())
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
 			if err != nil {
 				return nil, err
 			}
-			return natslink.NewLeaf(natslink.LeafConfig{Common: e.common(), Agent: e.name, Connect: e.address, TLS: tls})
+			return natslink.NewLeaf(natslink.LeafConfig{Common: e.common(), Agent: e.name, Connect: e.address, Credentials: own})
 		},
 		taken: func(ctx context.Context, e ends) (map[string]uint64, error) { return monitor.Sequences(ctx, e.monitor) },
 	}}

@@ -3,6 +3,7 @@ package natslink
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"go.uber.org/zap"
 )
@@ -21,8 +22,15 @@ var ofDisk = regexp.MustCompile(`write error|permission denied|DISABLED|disablin
 // Noticef logs a notice.
 func (l serverLogger) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
 
+// unverified is what the server warns of since it does not see that Credentials verify.
+const unverified = "TLS certificate chain and hostname of solicited leafnodes will not be verified"
+
 // Warnf logs a warning.
-func (l serverLogger) Warnf(format string, v ...any) { l.log.Warn(l.read(format, v...)) }
+func (l serverLogger) Warnf(format string, v ...any) {
+	if message := l.read(format, v...); !strings.HasPrefix(message, unverified) {
+		l.log.Warn(message)
+	}
+}
 
 // Errorf logs an error.
 func (l serverLogger) Errorf(format string, v ...any) { l.log.Error(l.read(format, v...)) }
