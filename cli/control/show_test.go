@@ -30,7 +30,7 @@ func TestTablesShowTextOnly(t *testing.T) {
 	require.NotContains(t, b.String(), "\x1b")
 	b.Reset()
 	require.NoError(t, differences(&b, []admin.Verdict{{Agent: "a", Objects: 2, Error: "\x1b[0m", Differences: []admin.Difference{{Key: "Application/web", What: "spec", Hub: "\x07", Reason: "why"}}}}))
-	require.Equal(t, "a: not compared: �[0m\na: Application/web: spec: hub has �, spoke has nothing (why)\n1 differences in 2 objects, and 1 of 1 agents not compared\n", b.String())
+	require.Equal(t, "a: not compared: �[0m\na: Application/web: spec: hub has �, spoke has nothing (why)\n1 difference in 2 objects, and 1 of 1 agent not compared\n", b.String())
 }
 
 // Deletions that wait for an agent are counted and, if the agent is away, it is said how to
@@ -48,8 +48,8 @@ func TestStatusShowsDeletionsThatWait(t *testing.T) {
 	require.Len(t, lines, 7)
 	require.Regexp(t, `^away +managed +serving +no +3h +\? +0 +0 +0\+\? +0 +3 +0\+\?$`, lines[1])
 	require.Regexp(t, `^there +managed +observing +yes +3h +no +0 +0 +0 +0 +2 +0$`, lines[4])
-	require.Equal(t, "3 deletions wait for away, which is away since "+since.UTC().Format(time.RFC3339)+" (3h); if it is gone for good: argocd-agentctl agent release-deletions away --reason ...", lines[5])
-	require.Equal(t, "1 deletions wait for new, which was not there since the principal started; if it is gone for good: argocd-agentctl agent release-deletions new --reason ...", lines[6])
+	require.Equal(t, "waiting for away, which is away since "+since.UTC().Format(time.RFC3339)+" (3h): 3 deletions; if it is gone for good: argocd-agentctl agent release-deletions away --reason ...", lines[5])
+	require.Equal(t, "waiting for new, which was not there since the principal started: 1 deletion; if it is gone for good: argocd-agentctl agent release-deletions new --reason ...", lines[6])
 }
 
 func TestAgesAreShort(t *testing.T) {
