@@ -3,8 +3,10 @@ package principal
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,4 +63,21 @@ func TestAnAgentThatHasGivenUpAnApplicationCannotClaimIt(t *testing.T) {
 			require.Contains(t, c.Parts[resource.Meta], "new", "b is told no more")
 		})
 	}
+}
+
+// An agent has no more than a few words for why it keeps its own copy.
+func TestAnAgentThatSaysWhyAtLength(t *testing.T) {
+	lone(t, func(y *yard, k resource.Key) {
+		o, _ := y.hub.Get(k)
+		y.leave(y.spokes["a"])
+		y.aimAt(k, "b")
+		y.settle()
+		why := resource.Parts{resource.Fault: strings.Repeat("because… ", 1<<16)}
+		y.lie("a", k, engine.Record{UID: o.UID, By: "a", Phase: engine.Gone, Parts: why})
+		y.settle()
+		said := y.part(k, resource.Pending)
+		require.Contains(t, said, "agent a keeps its own copy: because… because…")
+		require.True(t, utf8.ValidString(said))
+		require.Less(t, len(said), 600)
+	})
 }

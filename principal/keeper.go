@@ -2,6 +2,7 @@ package principal
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -166,7 +167,7 @@ func (c *custody) said(agent, uid string, row engine.Record, says bool) {
 	case c.credible(k, agent, uid):
 		c.entrust(uid, agent, given)
 		if row.Phase == engine.Gone {
-			k.keeps[uid] = row.Parts[resource.Fault]
+			k.keeps[uid] = short(row.Parts[resource.Fault])
 		}
 	}
 }
@@ -178,4 +179,14 @@ func (c *custody) credible(k *keeper, agent, uid string) bool {
 	t := c.trusts[uid]
 	_, has := t[agent]
 	return has || len(t) == 0 || c.doubts[uid][agent] || (!k.intact || !k.met) && !k.ceded[uid]
+}
+
+// short returns the beginning of what an agent says why. It becomes part of what an Application
+// says, which is written again and again while that does not succeed.
+func short(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
