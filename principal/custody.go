@@ -80,7 +80,12 @@ func (c *custody) settle(m matter) (shown map[string]verdict, waits string) {
 	shown = map[string]verdict{}
 	t := c.trusts[m.uid]
 	maps.DeleteFunc(t, func(agent string, h hold) bool {
-		return (h == taken || h == ended && !m.deleting) && c.keepers[agent].gone[m.uid]
+		k := c.keepers[agent]
+		gone := (h == taken || h == ended && !m.deleting) && k.gone[m.uid]
+		if gone {
+			k.ceded[m.uid] = true
+		}
+		return gone
 	})
 	for agent, h := range t {
 		v := c.judge(m, h, agent, len(t) == 1)
@@ -214,6 +219,7 @@ func (c *custody) entrust(uid, agent string, h hold) {
 	}
 	if _, has := c.trusts[uid][agent]; !has {
 		c.trusts[uid][agent] = h
+		delete(c.keepers[agent].ceded, uid)
 	}
 	delete(c.doubts[uid], agent)
 }
@@ -224,6 +230,7 @@ func (c *custody) forget(uid string) {
 	delete(c.doubts, uid)
 	for _, k := range c.keepers {
 		delete(k.gone, uid)
+		delete(k.ceded, uid)
 		delete(k.keeps, uid)
 	}
 }

@@ -146,6 +146,16 @@ func TestCustody(t *testing.T) {
 			{func(c *custody) { c.keepers["c"].intact = false }, at("b"), map[string]verdict{"b": there}, ""},
 			{says("c", engine.Live), at("b"), map[string]verdict{"b": parked, "c": leaving}, "waiting for agent c to give it up"},
 		},
+		"an agent claims what it has given up": {
+			{nil, at("a"), map[string]verdict{"a": there}, ""},
+			{nil, at("b"), map[string]verdict{"a": leaving}, giveUp},
+			{says("a", engine.Gone), at("b"), map[string]verdict{"b": there}, ""},
+			{says("a", engine.Live), at("b"), map[string]verdict{"b": there}, ""},
+			{keeps("a"), at("b"), map[string]verdict{"b": there}, ""},
+			{nil, at("a"), map[string]verdict{"b": leaving}, "waiting for agent b to give it up"},
+			{says("b", engine.Gone), at("a"), map[string]verdict{"a": there}, ""},
+			{says("a", engine.Live), at("b"), map[string]verdict{"a": leaving}, giveUp},
+		},
 		"an agent keeps its own copy": {
 			{nil, at("a"), map[string]verdict{"a": there}, ""},
 			{nil, at("b"), map[string]verdict{"a": leaving}, giveUp},

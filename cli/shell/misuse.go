@@ -3,7 +3,6 @@ package shell
 import (
 	"fmt"
 	"regexp"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 	"github.com/urfave/cli/v2/altsrc"
@@ -30,7 +29,7 @@ var mistakes = []struct {
 	says *regexp.Regexp
 	tell func(u *UsageError, c *cli.Context, found []string)
 }{
-	{regexp.MustCompile(`^(?:flag provided but not defined: |no such flag )-+(.*)$`), func(u *UsageError, _ *cli.Context, found []string) {
+	{regexp.MustCompile(`^flag provided but not defined: -(.*)$`), func(u *UsageError, _ *cli.Context, found []string) {
 		u.What = "there is no flag --" + found[0]
 	}},
 	{regexp.MustCompile(`^flag needs an argument: -+(.*)$`), func(u *UsageError, _ *cli.Context, found []string) {
@@ -46,11 +45,7 @@ var mistakes = []struct {
 
 // unfit says what a value is not that a flag did not take.
 func unfit(c *cli.Context, name string) string {
-	i := slices.IndexFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
-	if i < 0 {
-		return "is no value for it"
-	}
-	switch c.Command.Flags[i].(type) {
+	switch flagNamed(c, name).(type) {
 	case *cli.IntFlag, *altsrc.IntFlag:
 		return "is no whole number"
 	case *cli.BoolFlag, *altsrc.BoolFlag:

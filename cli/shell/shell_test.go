@@ -46,7 +46,7 @@ func run(t *testing.T, args ...string) (code int, told map[string]any, complaint
 				return err
 			}},
 			{Name: "break", Action: func(*cli.Context) error { return errors.New("disk:\nfull") }},
-			{Name: "pet", Subcommands: []*cli.Command{{Name: "feed", Flags: []cli.Flag{&cli.StringFlag{Name: "with", Aliases: []string{"w"}}, &cli.BoolFlag{Name: "twice", Aliases: []string{"t"}}}, Action: func(c *cli.Context) error {
+			{Name: "pet", Subcommands: []*cli.Command{{Name: "feed", Flags: []cli.Flag{&cli.StringFlag{Name: "with", Aliases: []string{"w"}}, &cli.BoolFlag{Name: "twice", Aliases: []string{"t"}}, f.Bool("now", "", "")}, Action: func(c *cli.Context) error {
 				told["with"], told["twice"] = c.String("with"), c.Bool("twice") // before the argument is asked for
 				name, err := Argument(c, "the pet's name")
 				told["pet"] = name
@@ -72,10 +72,32 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{{"rex", "--with", "bones", "--twice"}, {"--with", "bones", "-t", "rex"}, {"rex", "-t", "-with=bones"}, {"rex", "-t", "-w", "bones"}, {"--twice", "rex", "--with=bones"}} {
+	for _, args := range [][]string{{"rex", "--now", "--with=bones", "--twice"}, {"--twice", "--with", "bones", "rex", "--"}, {"rex", "--with", "bones", "--twice"}, {"--with", "bones", "-t", "rex"}, {"rex", "-t", "-with=bones"}, {"rex", "-t", "-w", "bones"}, {"--twice", "rex", "--with=bones"}} {
 		code, told, complaint := run(t, append([]string{"pet", "feed"}, args...)...)
 		require.Zero(t, code, complaint)
 		require.Equal(t, map[string]any{"pet": "rex", "with": "bones", "twice": true}, told)
+	}
+}
+
+// Behind "--" there are only arguments.
+func TestArgumentsThatLookLikeFlags(t *testing.T) {
+	code, told, _ := run(t, "pet", "feed", "--with", "bones", "--", "rex")
+	require.Zero(t, code)
+	require.Equal(t, map[string]any{"pet": "rex", "with": "bones", "twice": false}, told)
+	code, told, complaint := run(t, "pet", "feed", "rex", "--", "--twice")
+	require.Equal(t, Usage, code)
+	require.Equal(t, "tool: pet feed: argument \"--twice\" is not expected; see --help\n", complaint)
+	require.Equal(t, false, told["twice"])
+}
+
+// Whoever asks for help is shown it, wherever he does: nothing is done.
+func TestHelpIsNothingDone(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"rex", "--help"}, {"rex", "-h"}, {"rex", "--with", "bones", "--help", "--twice"}} {
+		code, told, shown := run(t, append([]string{"pet", "feed"}, args...)...)
+		require.Zero(t, code)
+		require.Empty(t, told, args)
+		require.Contains(t, shown, "tool pet feed", args)
+		require.Contains(t, shown, "--twice", args)
 	}
 }
 
@@ -110,6 +132,8 @@ func TestMisuse(t *testing.T) {
 		"argument missing":   {[]string{"pet", "feed"}, "", "tool: pet feed: the pet's name is not given; see --help"},
 		"two arguments":      {[]string{"pet", "feed", "a", "b"}, "", `tool: pet feed: argument "b" is not expected; see --help`},
 		"flag behind":        {[]string{"pet", "feed", "a", "--by", "b"}, "", "tool: pet feed: there is no flag --by; see --help"},
+		"no flag, no value":  {[]string{"pet", "feed", "a", "--by"}, "", "tool: pet feed: there is no flag --by; see --help"},
+		"three dashes":       {[]string{"pet", "feed", "a", "---twice"}, "", "tool: pet feed: there is no flag ---twice; see --help"},
 		"value missing":      {[]string{"pet", "feed", "a", "--with"}, "", "tool: --with: has no value; see --help"},
 		"file missing":       {[]string{"serve", "--config", missing}, "", "tool: --config " + missing + ": no such file or directory; name a readable YAML file"},
 		"file is a folder":   {[]string{"serve", "--config", dir}, "", "tool: --config " + dir + ": is a directory; name a readable YAML file"},
