@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -16,7 +17,8 @@ import (
 type Credentials struct {
 	mu      sync.Mutex
 	now     *credential
-	changed chan struct{} // closed when they are replaced
+	blocked Blocklist
+	changed chan struct{} // closed when any of this is replaced
 }
 
 // A credential is one state of Credentials.
@@ -72,12 +74,28 @@ func (c *Credentials) Replace(b Bundle, now time.Time) (changed bool, err error)
 		return false, fmt.Errorf("identity: certificate %s is of %q, and not of %q as before: restart to use it", b.Cert.Where, is, was)
 	}
 	c.now = next
-	close(c.changed)
-	c.changed = make(chan struct{})
+	c.tell()
 	return true, nil
 }
 
-// Changed returns a channel that is closed when the Credentials are next replaced.
+// Block has nobody let in that is on b, from now on. It takes the place of what was blocked
+// before.
+func (c *Credentials) Block(b Blocklist) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !maps.Equal(b, c.blocked) {
+		c.blocked = maps.Clone(b)
+		c.tell()
+	}
+}
+
+func (c *Credentials) tell() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Changed returns a channel that is closed when the Credentials are next replaced, or other
+// agents blocked.
 func (c *Credentials) Changed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,10 +139,16 @@ func (c *Credentials) Client(host string) *tls.Config {
 	}
 }
 
-// Trusts returns why a client that was let in by its certificates, its own the first, would
-// not be let in now.
-func (c *Credentials) Trusts(client []*x509.Certificate, now time.Time) error {
-	return c.get().verify(client, x509.VerifyOptions{CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+// Trusts returns why an agent is not let in by certificates that it has shown, its own the
+// first: be it now, or although it once was.
+func (c *Credentials) Trusts(agent string, shown []*x509.Certificate, now time.Time) error {
+	c.mu.Lock()
+	blocked := c.blocked // never changed in place
+	c.mu.Unlock()
+	if err := blocked.check(agent, shown); err != nil {
+		return err
+	}
+	return c.get().verify(shown, x509.VerifyOptions{CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
 func (c *credential) verify(peer []*x509.Certificate, o x509.VerifyOptions) error {

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -124,11 +126,40 @@ func TestConnectionsAreMadeByTheNewestCredentials(t *testing.T) {
 	shown, c, s := shake(t, client, server)
 	require.NoError(t, errors.Join(c, s))
 
-	require.NoError(t, hub.Trusts(shown, o.options.Now))
-	require.ErrorContains(t, hub.Trusts(shown, o.options.Now.Add(2*time.Hour)), "expired")
+	require.NoError(t, hub.Trusts("edge", shown, o.options.Now))
+	require.ErrorContains(t, hub.Trusts("edge", shown, o.options.Now.Add(2*time.Hour)), "expired")
 	replace(hub, bundle(o.server(was), was))
-	require.ErrorContains(t, hub.Trusts(shown, o.options.Now), "unknown authority")
-	require.ErrorContains(t, hub.Trusts(nil, o.options.Now), "no certificate")
+	require.ErrorContains(t, hub.Trusts("edge", shown, o.options.Now), "unknown authority")
+	require.ErrorContains(t, hub.Trusts("edge", nil, o.options.Now), "no certificate")
+}
+
+// Who is blocked, by name or by certificate, is trusted no more, and told why; without it all
+// is as before.
+func TestBlocklist(t *testing.T) {
+	o := newOffice(t)
+	ca := o.ca()
+	hub, edge := o.credentials(bundle(o.server(ca), ca)), o.credentials(bundle(o.agent(ca, "edge"), ca))
+	shown, c, s := shake(t, edge.Client("127.0.0.1"), hub.Server())
+	require.NoError(t, errors.Join(c, s))
+	print := identity.Fingerprint(shown[0])
+	block := func(reasons map[string]string) error {
+		b, err := identity.NewBlocklist(reasons)
+		require.NoError(t, err)
+		changed := hub.Changed()
+		hub.Block(b)
+		<-changed
+		hub.Block(b)
+		return hub.Trusts("edge", shown, o.options.Now)
+	}
+	require.EqualError(t, block(map[string]string{"edge": "stolen"}), "identity: agent edge is on the blocklist: stolen")
+	require.NoError(t, block(map[string]string{"other": "", strings.Repeat("0", 64): ""}))
+	colons := strings.ToUpper(regexp.MustCompile("..").ReplaceAllString(print, "$0:"))
+	require.EqualError(t, block(map[string]string{strings.TrimSuffix(colons, ":"): ""}), "identity: certificate "+print+" is on the blocklist")
+	require.NoError(t, block(nil))
+	for _, who := range []string{"", "Edge", "default", print[:62], print + "00", print[:63] + "x"} {
+		_, err := identity.NewBlocklist(map[string]string{who: ""})
+		require.ErrorContains(t, err, "neither a SHA-256 fingerprint")
+	}
 }
 
 // A client trusts nobody but who has a server's certificate for the name that it has dialled.

@@ -148,7 +148,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil {
-		err = g.trust.Trusts(shown, time.Now()) // by what may have come since it was met
+		err = g.trust.Trusts(agent, shown, time.Now()) // by what may have come since it was met
 	}
 	if err == nil && g.users[agent] == nil {
 		err = transport.ErrUnknown
@@ -202,8 +202,8 @@ func (g *guard) name(c server.ClientAuthentication) (agent string, shown []*x509
 	return agent, state.PeerCertificates, err
 }
 
-// watch cuts agents off whose certificates do not hold any more: each has expired, or the CA
-// is another. They connect again if they have better ones.
+// watch cuts agents off that are not to be trusted any more: their certificates have expired,
+// the CA is another, or they are blocked. They connect again once they are.
 func (g *guard) watch(ctx context.Context, sever func(uint64)) {
 	t := time.NewTicker(expiryEvery)
 	defer t.Stop()
@@ -231,8 +231,8 @@ func (g *guard) expel(now time.Time, suspect func(session, time.Time) bool, seve
 		if !suspect(s, now) {
 			continue
 		}
-		if err := g.trust.Trusts(s.shown, now); err != nil {
-			g.log.Warn("an agent is cut off: its certificate does not hold any more", zap.String("agent", agent), zap.Error(err))
+		if err := g.trust.Trusts(agent, s.shown, now); err != nil {
+			g.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
 			delete(g.sessions, agent)
 			sever(s.id)
 		}

@@ -138,3 +138,37 @@ func TestConnectionEndsWithItsCertificate(t *testing.T) {
 }
 
 func isUp(d transport.Delivery) bool { return d.Event == transport.Up }
+
+// Who is blocked is cut off, told of, and not let in, until it is blocked no more; other
+// agents notice nothing.
+func TestBlockedAgentsAreCutOff(t *testing.T) {
+	p := newPKI(t)
+	c := hubConfig(t, p)
+	log, lines := refusals()
+	c.Logger = log
+	h, _ := startHub(t, c)
+	open := func(agent string) transport.Link {
+		hub, err := h.Link(t.Context(), agent)
+		require.NoError(t, err)
+		dial(t, leafConfig(t, p, agent, addr(t, h)))
+		await(t, hub, isUp)
+		return hub
+	}
+	north, south := open("north"), open("south")
+	h.guard.mu.Lock()
+	other, print := h.guard.sessions["south"].id, identity.Fingerprint(h.guard.sessions["north"].shown[0])
+	h.guard.mu.Unlock()
+	for _, who := range []string{"north", print} {
+		c.Credentials.Block(identity.Blocklist{who: "it was sold"})
+		awaitLine(t, lines, "an agent is cut off", `"agent":"north"`, "is on the blocklist: it was sold")
+		await(t, north, func(d transport.Delivery) bool { return d.Event == transport.Down })
+		awaitLine(t, lines, "refused a connection", `"agent":"north"`, "is on the blocklist: it was sold")
+		c.Credentials.Block(nil)
+		await(t, north, isUp)
+		h.guard.mu.Lock()
+		clear(h.guard.refused) // what the log is told once a minute
+		h.guard.mu.Unlock()
+	}
+	require.NoError(t, south.Send(t.Context(), value("key", "text")))
+	require.Equal(t, other, h.guard.session("south"), "it has been connected all the time")
+}
