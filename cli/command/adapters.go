@@ -13,6 +13,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/cli/agentsfile"
+	"github.com/argocd-fabric/argocd-agent/cli/blockfile"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal/hybrid"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
@@ -56,6 +57,7 @@ type cluster struct {
 	secrets  secrets
 	keep     keeper
 	registry backend.Registry                               // of a hub
+	blocked  blocklist                                      // of a hub; nil where there is none
 	identity func(context.Context) (string, error)          // of a hub; made if there is none
 	served   func(context.Context) (inquiry.Cluster, error) // of an agent; nil where there is no cluster
 	// controllers are Argo CD's own of a hub, where there is a cluster to have any; else nil.
@@ -90,6 +92,12 @@ func openCluster(c *cli.Context, s resource.Side, log *zap.Logger) (cluster, err
 			return cluster{}, &shell.UsageError{Where: "--agents-file", What: err.Error(), Advice: "name a file as argocd-agentctl agent create --agents-file writes it"}
 		}
 		k.registry = agentsfile.Registry{Path: file, Poll: 2 * time.Second, Log: log}
+	}
+	if file := c.String("blocklist-file"); file != "" && s == resource.Principal {
+		k.blocked = blockedFile{blockfile.File(file), log}
+		if _, err := k.blocked.Blocked(c.Context); err != nil {
+			return cluster{}, &shell.UsageError{Where: "--blocklist-file", What: err.Error(), Advice: "name a file as argocd-agentctl blocklist add --blocklist-file writes it"}
+		}
 	}
 	return k, nil
 }

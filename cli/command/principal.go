@@ -23,6 +23,7 @@ func principalCommand() *cli.Command {
 		[]cli.Flag{
 			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the principal on the control plane"),
 			f.String("agents-file", "", "", "a YAML `file` that says which agents there are, in place of cluster Secrets"),
+			f.String("blocklist-file", "", "", "a YAML `file` that says who is not let in, in place of a ConfigMap"),
 			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),
 			f.Bool("allow-spoke-roles", "", "let the projects of autonomous agents say who is in their roles (groups and tokens)"),
 			f.Bool("sync-unscoped-repositories", "", "send repositories and credentials of no project to all managed agents; else they stay on the control plane"),
@@ -56,6 +57,7 @@ type hubParts struct {
 	mismatch resource.Mismatch
 	cluster  cluster
 	own      identity.Renewal
+	watch    func(context.Context) error // whom to keep out; nil is nobody
 	hub      transport.Hub
 }
 
@@ -80,6 +82,9 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 		return h, err
 	}
 	if h.own, err = principalTLS().open(c, h.cluster.secrets, log); err != nil {
+		return h, err
+	}
+	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
 		return h, err
 	}
 	h.hub, err = open(c, h.own.Credentials, log)
@@ -145,7 +150,7 @@ func runPrincipal(c *cli.Context) error {
 	}
 	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
 	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load))}
-	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.desk.Run, served.Run, func(ctx context.Context) error {
+	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
 				names = append(names, a.Name)

@@ -104,12 +104,17 @@ func trust(c *cli.Context, spoke *kube.Secrets, ca []byte, replace bool) error {
 
 // openHome returns the roster of the control plane's cluster.
 func openHome(c *cli.Context) (roster, error) {
+	home, err := hubHome(c)
+	return homeRoster{home, c.String("resource-proxy-server"), c.Bool("adopt-namespace")}, err
+}
+
+// hubHome returns the namespace of Argo CD and the principal.
+func hubHome(c *cli.Context) (*kubestore.Home, error) {
 	cfg, err := kube.ConnectBy(c, "kubeconfig", "principal-context")
 	if err != nil {
 		return nil, err
 	}
-	home, err := kubestore.NewHome(kubestore.HomeConfig{REST: cfg, Namespace: c.String("principal-namespace"), Log: zap.NewNop()})
-	return homeRoster{home, c.String("resource-proxy-server"), c.Bool("adopt-namespace")}, err
+	return kubestore.NewHome(kubestore.HomeConfig{REST: cfg, Namespace: c.String("principal-namespace"), Log: zap.NewNop()})
 }
 
 // A homeRoster is a roster of cluster Secrets.

@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -14,17 +17,20 @@ import (
 type Blocklist map[string]string
 
 // NewBlocklist returns the Blocklist of what people have written: names, and fingerprints
-// with or without colons in any case.
+// with or without colons in any case. What can be neither is in the error, and the rest is
+// blocked all the same.
 func NewBlocklist(reasons map[string]string) (Blocklist, error) {
 	b := Blocklist{}
-	for who, why := range reasons {
+	var bad []error
+	for _, who := range slices.Sorted(maps.Keys(reasons)) {
 		entry, err := BlockEntry(who)
 		if err != nil {
-			return nil, err
+			bad = append(bad, err)
+			continue
 		}
-		b[entry] = why
+		b[entry] = reasons[who]
 	}
-	return b, nil
+	return b, errors.Join(bad...)
 }
 
 // BlockEntry returns the form in which a Blocklist has a name or a fingerprint.
