@@ -23,14 +23,19 @@ import (
 )
 
 // The tables of adapters. Each value of --transport and of --backend is a row in them,
-// and nothing else.
+// and nothing else. An end of a transport is made of credentials, which are read only once its
+// flags are known to be right.
+type (
+	newHub    func(*identity.Credentials) (transport.Hub, error)
+	newDialer func(*identity.Credentials) (transport.Dialer, error)
+)
 
-func hubTransports() map[string]func(*cli.Context, *identity.Credentials, *zap.Logger) (transport.Hub, error) {
-	return map[string]func(*cli.Context, *identity.Credentials, *zap.Logger) (transport.Hub, error){"nats": natsHub}
+func hubTransports() map[string]func(*cli.Context, *zap.Logger) (newHub, error) {
+	return map[string]func(*cli.Context, *zap.Logger) (newHub, error){"nats": natsHub}
 }
 
-func agentTransports() map[string]func(*cli.Context, *identity.Credentials, *zap.Logger) (transport.Dialer, error) {
-	return map[string]func(*cli.Context, *identity.Credentials, *zap.Logger) (transport.Dialer, error){"nats": natsLeaf}
+func agentTransports() map[string]func(*cli.Context, *zap.Logger) (newDialer, error) {
+	return map[string]func(*cli.Context, *zap.Logger) (newDialer, error){"nats": natsLeaf}
 }
 
 func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error) {

@@ -71,7 +71,11 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	open, err := shell.Choice(c, "transport", agentTransports())
+	carrier, err := shell.Choice(c, "transport", agentTransports())
+	if err != nil {
+		return err
+	}
+	open, err := carrier(c, log)
 	if err != nil {
 		return err
 	}
@@ -87,7 +91,7 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	dialer, err := open(c, own.Credentials, log)
+	dialer, err := open(own.Credentials)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func loopback(c *cli.Context, flag string) (string, error) {
 	return address, nil
 }
 
-func natsHub(c *cli.Context, own *identity.Credentials, log *zap.Logger) (transport.Hub, error) {
+func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	common, err := natsCommon(c, log)
 	if err != nil {
 		return nil, err
@@ -108,10 +108,12 @@ func natsHub(c *cli.Context, own *identity.Credentials, log *zap.Logger) (transp
 	if err != nil {
 		return nil, err
 	}
-	return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: identity.SubjectName})
+	return func(own *identity.Credentials) (transport.Hub, error) {
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: identity.SubjectName})
+	}, nil
 }
 
-func natsLeaf(c *cli.Context, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
+func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	common, err := natsCommon(c, log)
 	if err != nil {
 		return nil, err
@@ -127,7 +129,9 @@ func natsLeaf(c *cli.Context, own *identity.Credentials, log *zap.Logger) (trans
 	if err != nil {
 		return nil, err
 	}
-	return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: own.Name(), Connect: net.JoinHostPort(host, strconv.Itoa(port)), Credentials: own})
+	return func(own *identity.Credentials) (transport.Dialer, error) {
+		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: own.Name(), Connect: net.JoinHostPort(host, strconv.Itoa(port)), Credentials: own})
+	}, nil
 }
 
 // natsAdvice says what to do about what the NATS servers complain of.

@@ -74,7 +74,11 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.mismatch, err = mismatchPolicy(c); err != nil {
 		return h, err
 	}
-	open, err := shell.Choice(c, "transport", hubTransports())
+	carrier, err := shell.Choice(c, "transport", hubTransports())
+	if err != nil {
+		return h, err
+	}
+	open, err := carrier(c, log)
 	if err != nil {
 		return h, err
 	}
@@ -87,7 +91,7 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
 		return h, err
 	}
-	h.hub, err = open(c, h.own.Credentials, log)
+	h.hub, err = open(h.own.Credentials)
 	return h, err
 }
 
