@@ -88,13 +88,15 @@ func (c *custody) settle(m matter) (shown map[string]verdict, waits string) {
 		return gone
 	})
 	for agent, h := range t {
-		v := c.judge(m, h, agent, len(t) == 1)
+		shown[agent] = c.judge(m, h, agent, len(t) == 1)
+	}
+	c.oneByOne(m.uid, shown)
+	for agent, v := range shown {
 		if v == leaving {
 			t[agent] = taken
 		} else if v == dying {
 			t[agent] = ended
 		}
-		shown[agent] = v
 	}
 	for agent := range c.doubts[m.uid] {
 		if k := c.keepers[agent]; k.whole && !k.gone[m.uid] {
@@ -111,6 +113,28 @@ func (c *custody) settle(m matter) (shown map[string]verdict, waits string) {
 		return shown, c.give(m, shown)
 	}
 	return shown, ""
+}
+
+// oneByOne parks all agents but one that have an Application: each would make it say how its own
+// copy stands, against the others, for as long as one of them cannot give it up. One that keeps
+// its copy comes last.
+func (c *custody) oneByOne(uid string, shown map[string]verdict) {
+	agents := slices.SortedFunc(maps.Keys(shown), func(a, b string) int {
+		if keeps := c.keepers[a].keeps[uid] != ""; keeps != (c.keepers[b].keeps[uid] != "") {
+			return map[bool]int{false: -1, true: 1}[keeps]
+		}
+		return strings.Compare(a, b)
+	})
+	first := true
+	for _, agent := range agents {
+		switch {
+		case shown[agent] == parked:
+		case first:
+			first = false
+		default:
+			shown[agent] = parked
+		}
+	}
 }
 
 // judge says what an agent that may have an Application is to be shown of it.

@@ -135,7 +135,7 @@ func TestACopyThatItsSpokeHasExcludedDoesNotMove(t *testing.T) {
 			edit(y.spokes["a"].store, k, resource.Meta, m.Text())
 		}
 		y.leave(y.spokes["a"])
-		y.real(y.spokes["a"], nil)
+		y.real(y.spokes["a"], nil, "team-*")
 		label("true")
 		y.settle()
 		y.aimAt(k, "b")
@@ -149,6 +149,32 @@ func TestACopyThatItsSpokeHasExcludedDoesNotMove(t *testing.T) {
 		y.settle()
 		require.Equal(t, "b", y.where(k))
 		require.Empty(t, y.part(k, resource.Pending))
+	})
+}
+
+// A copy in a namespace that its agent may not change any more is neither moved nor deleted, and
+// the Application says why until it is.
+func TestACopyThatItsAgentMayNotDeleteSaysSo(t *testing.T) {
+	lone(t, func(y *yard, k resource.Key) {
+		const why = "namespace team-a is not among the agent's --allowed-namespaces"
+		y.leave(y.spokes["a"])
+		y.real(y.spokes["a"], nil, "team-b")
+		y.aimAt(k, "b")
+		y.settle()
+		require.Equal(t, "a", y.where(k))
+		require.Equal(t, "waiting for agent a to give it up", y.part(k, resource.Pending))
+		require.Contains(t, y.part(k, resource.Fault), why)
+		y.aimAt(k, "a")
+		y.hub.Delete(k)
+		y.settle()
+		require.Equal(t, "a", y.where(k))
+		require.Contains(t, y.part(k, resource.Fault), why)
+		y.leave(y.spokes["a"])
+		y.real(y.spokes["a"], nil, "team-*")
+		y.settle()
+		_, is := y.hub.Get(k)
+		require.False(t, is)
+		require.Empty(t, y.spokes["a"].store.All())
 	})
 }
 
@@ -190,7 +216,7 @@ func TestWhatAnObservingAgentLeavesAloneDoesNotMove(t *testing.T) {
 				if undone {
 					require.NoError(y.t, observe.New(a.store, adopted).Adopt(y.t.Context(), k))
 				}
-				y.real(a, adopted)
+				y.real(a, adopted, "team-*")
 				y.aimAt(k, "a")
 				y.settle()
 				if undone {
@@ -214,9 +240,9 @@ func TestWhatAnObservingAgentLeavesAloneDoesNotMove(t *testing.T) {
 }
 
 // real starts an agent as it is, which sees what is excluded, in place of its session alone.
-func (y *yard) real(h *haven, adopted observe.List) {
+func (y *yard) real(h *haven, adopted observe.List, allowed ...string) {
 	a, err := agent.New(agent.Config{
-		Name: h.name, Namespace: "argocd", Destination: true, Allowed: []string{"team-*"}, Dialer: y.net.Agent(h.name, presence()),
+		Name: h.name, Namespace: "argocd", Destination: true, Allowed: allowed, Dialer: y.net.Agent(h.name, presence()),
 		Store: h.store, Rules: resource.Rules{Adopt: true}, Adopted: adopted, Tick: time.Second, Log: zap.NewNop(),
 	})
 	require.NoError(y.t, err)
