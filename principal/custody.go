@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -119,11 +120,9 @@ func (c *custody) settle(m matter) (shown map[string]verdict, waits string) {
 // copy stands, against the others, for as long as one of them cannot give it up. One that keeps
 // its copy comes last.
 func (c *custody) oneByOne(uid string, shown map[string]verdict) {
+	rank := func(agent string) int { return min(len(c.keepers[agent].keeps[uid]), 1) }
 	agents := slices.SortedFunc(maps.Keys(shown), func(a, b string) int {
-		if keeps := c.keepers[a].keeps[uid] != ""; keeps != (c.keepers[b].keeps[uid] != "") {
-			return map[bool]int{false: -1, true: 1}[keeps]
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 	})
 	first := true
 	for _, agent := range agents {

@@ -178,6 +178,26 @@ func TestACopyThatItsAgentMayNotDeleteSaysSo(t *testing.T) {
 	})
 }
 
+// An Application whose destination is a slip is not compared with the copy that stays, nor
+// missed by anybody.
+func TestASlipIsNoDifference(t *testing.T) {
+	lone(t, func(y *yard, k resource.Key) {
+		seen := func(agent string) []resource.Object {
+			objects, err := y.Objects(y.t.Context(), agent)
+			require.NoError(t, err)
+			return objects
+		}
+		require.False(t, seen("a")[0].Excluded)
+		y.aimAt(k, "nobody")
+		y.settle()
+		require.Equal(t, "a", y.where(k))
+		require.True(t, seen("a")[0].Excluded)
+		require.Empty(t, seen("b"))
+		y.aimAt(k, "b")
+		require.NotEmpty(t, seen("b"))
+	})
+}
+
 // A deletion is forced where the Application is, and not where it is aimed at.
 func TestADeletionIsForcedForTheAgentThatHasTheApplication(t *testing.T) {
 	lone(t, func(y *yard, k resource.Key) {
