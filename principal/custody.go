@@ -67,7 +67,7 @@ type matter struct {
 	to       string // the agent at which it is aimed, "" for none
 	still    bool   // it is excluded: all stays as it is
 	deleting bool
-	ran      bool // it has a status, so it has been somewhere
+	ran      bool // an agent has said something of it, so it has been somewhere
 }
 
 func newCustody() custody {

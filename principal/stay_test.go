@@ -198,6 +198,34 @@ func TestASlipIsNoDifference(t *testing.T) {
 	})
 }
 
+// An agent that could not make a copy yet, and has said so, may make it once it can: a principal
+// that has lost its stores waits for it.
+func TestAnAgentThatHasOnlySaidWhyNotIsWaitedFor(t *testing.T) {
+	lone(t, func(y *yard, _ resource.Key) {
+		k, a := app("team-a", "new"), y.spokes["a"]
+		y.leave(a)
+		y.real(a, nil, "team-b")
+		y.aimAt(k, "a")
+		y.settle()
+		require.Contains(t, y.part(k, resource.Fault), "not among")
+		y.line("a", false)
+		y.leave(a)
+		y.stop()
+		for _, agent := range []string{"a", "b", "c"} {
+			y.net.Lose(agent, memlink.HubLog)
+			y.net.Lose(agent, memlink.HubCopy)
+		}
+		y.real(a, nil, "team-*")
+		y.aimAt(k, "b")
+		y.start()
+		y.settle()
+		require.Equal(t, "a", y.where(k))
+		y.line("a", true)
+		y.settle()
+		require.Equal(t, "b", y.where(k))
+	})
+}
+
 // A deletion is forced where the Application is, and not where it is aimed at.
 func TestADeletionIsForcedForTheAgentThatHasTheApplication(t *testing.T) {
 	lone(t, func(y *yard, k resource.Key) {

@@ -25,9 +25,17 @@ func (l serverLogger) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf
 // unverified is what the server warns of since it does not see that Credentials verify.
 const unverified = "TLS certificate chain and hostname of solicited leafnodes will not be verified"
 
+// rereads is what the server warns of when it was not ended in peace: it then reads the
+// messages in place of what it had noted of them, and nothing is missing.
+var rereads = regexp.MustCompile(`state (is )?outdated|corrupt state file`)
+
 // Warnf logs a warning.
 func (l serverLogger) Warnf(format string, v ...any) {
-	if message := l.read(format, v...); !strings.HasPrefix(message, unverified) {
+	switch message := l.read(format, v...); {
+	case strings.HasPrefix(message, unverified):
+	case rereads.MatchString(message):
+		l.log.Info(message)
+	default:
 		l.log.Warn(message)
 	}
 }
