@@ -123,7 +123,7 @@ func TestObserves(t *testing.T) {
 func TestAdopts(t *testing.T) {
 	join(t, func(t *testing.T, j *joining) {
 		done := j.decide(false, "web")
-		require.Equal(t, inquiry.Adopted{Done: []string{"Application//web"}, Pending: []string{}}, done)
+		require.Equal(t, inquiry.Adopted{Done: []string{"Application/web"}, Pending: []string{}}, done)
 		require.Equal(t, `{"n":1}`, j.get("web").Parts[resource.Spec])
 		require.Equal(t, j.web.UID, j.get("web").UID)
 		require.Equal(t, map[string]inquiry.Action{"Application/new": inquiry.Create}, j.planned())
@@ -156,11 +156,11 @@ func TestAdopts(t *testing.T) {
 func TestLetsGo(t *testing.T) {
 	join(t, func(t *testing.T, j *joining) {
 		j.decide(false)
-		require.Equal(t, []string{"Application//new", "Application//web"}, j.adopted.All())
+		require.Equal(t, []string{"Application/new", "Application/web"}, j.adopted.All())
 		settle()
 		require.NotZero(t, j.get("new").Origin)
 		done := j.decide(true, "web")
-		require.Equal(t, []string{"Application//web"}, done.Done)
+		require.Equal(t, []string{"Application/web"}, done.Done)
 		o := j.get("web")
 		require.Zero(t, o.Origin)
 		require.Equal(t, j.web.Parts, o.Parts)
@@ -183,7 +183,7 @@ func TestAdoptedAndNotWritten(t *testing.T) {
 		settle()
 		require.Zero(t, j.standing().DeadLetters)
 		done := j.decide(false, "web", "new")
-		require.Equal(t, inquiry.Adopted{Done: []string{"Application//web", "Application//new"}, Pending: []string{"Application//new"}}, done)
+		require.Equal(t, inquiry.Adopted{Done: []string{"Application/web", "Application/new"}, Pending: []string{"Application/new"}}, done)
 		require.Equal(t, 1, j.standing().DeadLetters)
 		p, err := j.plan(t.Context())
 		require.NoError(t, err)

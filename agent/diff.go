@@ -14,7 +14,7 @@ import (
 // difference returns the unified diff between two versions of an object, of all that an agent
 // may write; nil is that there is none. Values in Secrets are not in it.
 func difference(k resource.Key, is, becomes *resource.Object) string {
-	name := strings.ReplaceAll(k.String(), "//", "/")
+	name := k.String()
 	a, b := draft(k, is, becomes, "now"), draft(k, becomes, is, "then")
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 		A: lines(a), FromFile: file(name+" now", is), B: lines(b), ToFile: file(name+" then", becomes), Context: 3,

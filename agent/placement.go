@@ -24,13 +24,16 @@ func (p Placement) Namespaces() []string {
 	return []string{p.Namespace}
 }
 
-// Out returns the key on the link of the cluster's object k; false if there is none.
-func (p Placement) Out(k resource.Key) (resource.Key, bool) {
-	if k.Namespace == p.Namespace {
-		k.Namespace = ""
-		return k, true
+// Out returns the object of the cluster's as it is named on the link; false if it is none of
+// those in step. A copy stays one where it may be no longer: it is not written any more, but the
+// principal must know that it is there before another agent may have the Application.
+func (p Placement) Out(o resource.Object) (resource.Object, bool) {
+	if o.Key.Namespace == p.Namespace {
+		o.Key.Namespace = ""
+		return o, true
 	}
-	return k, p.forbids(k) == ""
+	copied := p.Destination && o.Key.Kind == resource.Application && o.Origin.UID != ""
+	return o, copied || p.forbids(o.Key) == ""
 }
 
 // In is the inverse of Out; it says why the object of a key may not be on the cluster.

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -35,9 +37,9 @@ func TestPlacement(t *testing.T) {
 			require.Equal(t, c.here, here)
 			require.Equal(t, c.forbidden, forbidden)
 			if c.forbidden == "" {
-				back, ok := c.place.Out(here)
+				back, ok := c.place.Out(resource.Object{Key: here})
 				require.True(t, ok)
-				require.Equal(t, c.link, back)
+				require.Equal(t, c.link, back.Key)
 			}
 			cluster := memstore.New(memstore.Config{})
 			_, err := c.place.view(cluster, func() {}).Write(t.Context(), resource.Object{Key: c.link})
@@ -54,8 +56,53 @@ func TestPlacement(t *testing.T) {
 	require.Equal(t, []string{"argocd"}, one.Namespaces())
 	require.Empty(t, many.Namespaces())
 	require.Equal(t, []string{"argocd"}, Placement{Namespace: "argocd", Destination: true}.Namespaces(), "no other is watched unless it is allowed")
-	_, ok := many.Out(app("kube-system", "web"))
+	_, ok := many.Out(resource.Object{Key: app("kube-system", "web")})
 	require.False(t, ok)
+}
+
+// A copy in a namespace that the agent has ceased to take is not changed any more, nor is it
+// hidden: the principal is told of it, and why it stays as it is.
+func TestNamespaceIsTakenNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := memlink.New(memlink.Config{Keeps: true})
+		cluster := memstore.New(memstore.Config{Name: "edge"})
+		run := func(allowed ...string) (stop func()) {
+			a, err := New(Config{
+				Name: "edge", Namespace: "argocd", Dialer: net.Agent("edge", presence()), Store: cluster,
+				Destination: true, Allowed: allowed, Tick: time.Second, Log: zap.NewNop(),
+			})
+			require.NoError(t, err)
+			return background(t, a.Run)
+		}
+		principal, stopHub := hub(t, net)
+		defer stopHub()
+		web := app("team-a", "web")
+		edit(principal, web, resource.Spec, `{"n":1}`)
+		edit(cluster, app("team-a", "other"), resource.Spec, `{"n":0}`)
+		stop := run("team-*")
+		settle()
+		stop()
+		stop = run("team-b")
+		defer func() { stop() }()
+		edit(principal, web, resource.Spec, `{"n":2}`)
+		edit(cluster, web, resource.Status, `{"sync":{"status":"Synced"}}`)
+		settle()
+		copied, _ := cluster.Get(web)
+		require.Equal(t, `{"n":1}`, copied.Parts[resource.Spec])
+		original, _ := principal.Get(web)
+		require.Contains(t, original.Parts[resource.Fault], "namespace team-a is not among the agent's --allowed-namespaces")
+		require.Contains(t, original.Parts[resource.Status], "Synced")
+		principal.Delete(web)
+		settle()
+		_, ok := cluster.Get(web)
+		require.True(t, ok, "it may not be removed")
+		stop()
+		stop = run("team-*")
+		settle()
+		_, ok = cluster.Get(web)
+		require.False(t, ok)
+		require.Contains(t, cluster.All(), app("team-a", "other"))
+	})
 }
 
 func TestDestinationMappingIsForManagedAgents(t *testing.T) {

@@ -35,7 +35,7 @@ func TestAnswersThePrincipal(t *testing.T) {
 				edit(cluster, app("elsewhere", "web"), resource.Spec, `{}`)
 				core, logged := observer.New(zap.InfoLevel)
 				book := ledger.InMemory().Book("principal")
-				_, err = book.Put(ledger.Letter{Key: "Application//web", Cause: ledger.Refused, Last: time.Now()})
+				_, err = book.Put(ledger.Letter{Key: "Application/web", Cause: ledger.Refused, Last: time.Now()})
 				require.NoError(t, err)
 				a, err := New(Config{
 					Name: "edge", Namespace: "argocd", Dialer: net.Agent("edge", presence()), Store: cluster,

@@ -14,11 +14,8 @@ func (p Placement) view(cluster backend.Store, listed func()) backend.Store {
 	return fence{p, listed, backend.NewView(backend.ViewConfig{
 		Store: cluster,
 		Scope: backend.In(p.Namespaces()...),
-		Out: func(o resource.Object) (is resource.Object, here bool) {
-			o.Key, here = p.Out(o.Key)
-			return o, here
-		},
-		In: func(o resource.Object) resource.Object { return o },
+		Out:   p.Out,
+		In:    func(o resource.Object) resource.Object { return o },
 		Key: func(k resource.Key) resource.Key {
 			k, _ = p.In(k) // the fence lets no other through
 			return k
@@ -26,7 +23,7 @@ func (p Placement) view(cluster backend.Store, listed func()) backend.Store {
 	})}
 }
 
-// A fence keeps the principal from writing objects where they may not be.
+// A fence keeps the principal from changing objects where they may not be.
 type fence struct {
 	place  Placement
 	listed func()
@@ -49,4 +46,12 @@ func (f fence) Write(ctx context.Context, want resource.Object) (resource.Object
 		return resource.Object{}, fmt.Errorf("agent: write %s: %s: %w", want.Key, why, backend.ErrRefused)
 	}
 	return f.Store.Write(ctx, want)
+}
+
+// Remove implements backend.Store.
+func (f fence) Remove(ctx context.Context, k resource.Key, version string) error {
+	if _, why := f.place.In(k); why != "" {
+		return fmt.Errorf("agent: remove %s: %s: %w", k, why, backend.ErrRefused)
+	}
+	return f.Store.Remove(ctx, k, version)
 }

@@ -283,7 +283,7 @@ func (a *allotment) settle(o resource.Object, changed bool) {
 // matter says what custody is to know of an Application.
 func (a *allotment) matter(o resource.Object) matter {
 	m := matter{
-		uid: o.UID, deleting: o.Deleting, ran: o.Parts[resource.Status] != "",
+		uid: o.UID, deleting: o.Deleting, ran: o.Parts[resource.Status]+o.Parts[resource.Fault] != "",
 		still: backend.Exclude(o).Excluded || o.Origin.UID != "" || a.forbids(o.Key.Namespace) != "",
 	}
 	if !m.still {

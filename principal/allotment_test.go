@@ -10,6 +10,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
@@ -167,4 +168,19 @@ func TestNothingIsSaidBeforeTheRegistryIsKnown(t *testing.T) {
 	a.enrol(nil, nil)
 	a.unsaid()
 	require.Len(t, a.unsaid(), 1)
+}
+
+// Of an agent that has been heard as a whole it is known what it does not have, also of an
+// Application that waits for nobody.
+func TestAnAgentThatIsMetIsNotDoubtedAnyMore(t *testing.T) {
+	a := newAllotment(memstore.New(memstore.Config{}), "argocd", nil, ledger.InMemory().Set("met"), zap.NewNop())
+	a.enrol([]backend.Agent{{Name: "a"}}, nil)
+	o := resource.Object{Key: app("argocd", "one"), UID: "one"}
+	a.put(o)
+	a.begun()
+	parkedOnce := map[resource.Key]engine.Held{app("", "one"): {UID: "one", Phase: engine.Excluded}}
+	require.NoError(t, a.open(t.Context(), Placement{Agent: "a", Namespace: "argocd", Destination: true}, engine.Opened{Holds: parkedOnce}))
+	require.Equal(t, map[string]verdict{"a": parked}, a.shown[o.Key])
+	a.meet("a", "epoch", true)
+	require.Empty(t, a.shown[o.Key])
 }

@@ -89,29 +89,37 @@ func (s allotted) Remove(_ context.Context, k resource.Key, _ string) error {
 // A chosen shows of the hub's store some of the Applications only.
 type chosen struct {
 	backend.Store
-	is func(resource.Object) bool
+	as func(resource.Object) (resource.Object, bool)
 }
 
 // Watch implements backend.Store.
 func (s chosen) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
 	return s.Store.Watch(ctx, scope, func(e backend.Event) error {
-		if e.Put != nil && e.Put.Key.Kind == resource.Application && !s.is(*e.Put) {
+		if e.Put == nil || e.Put.Key.Kind != resource.Application {
+			return f(e)
+		}
+		o, is := s.as(*e.Put)
+		if !is {
 			return nil
 		}
-		return f(e)
+		return f(backend.Event{Put: &o})
 	})
 }
 
 // aims reports whether an Application is aimed at an agent, whoever has it: what should be,
-// for those who compare it with what is; if it is not synchronised, whether
-// the agent may have it.
-func (a *allotment) aims(o resource.Object, agent string) bool {
+// for those who compare it with what is. If it is not synchronised, or aimed at nobody, it is
+// whether the agent may have it.
+func (a *allotment) aims(o resource.Object, agent string) (resource.Object, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if m := a.matter(o); !m.still {
-		return m.to == agent
+	m, v := a.matter(o), a.shown[o.Key][agent]
+	switch {
+	case m.still:
+		return o, v != hidden
+	case a.custody.serves(m.to):
+		return o, m.to == agent
 	}
-	return a.shown[o.Key][agent] != hidden
+	return shownAs(o, v)
 }
 
 // holds reports whether a deletion of an Application waits for an agent: which may have it, or

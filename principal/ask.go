@@ -85,18 +85,18 @@ func (p *Principal) Retry(ctx context.Context, agent, key string) error {
 // Objects returns what the hub has of an agent's objects by now, as they are on the link,
 // sorted by key. They are read from the store, past the agent's session.
 func (p *Principal) Objects(ctx context.Context, agent string) ([]resource.Object, error) {
-	return p.objects(ctx, agent, func(o resource.Object) bool { return p.allot.aims(o, agent) })
+	return p.objects(ctx, agent, func(o resource.Object) (resource.Object, bool) { return p.allot.aims(o, agent) })
 }
 
 // objects does so of those Applications that are chosen under destination mapping.
-func (p *Principal) objects(ctx context.Context, agent string, is func(resource.Object) bool) ([]resource.Object, error) {
+func (p *Principal) objects(ctx context.Context, agent string, as func(resource.Object) (resource.Object, bool)) ([]resource.Object, error) {
 	a, err := p.registered(agent)
 	if err != nil {
 		return nil, fmt.Errorf("principal: objects of %q: %w", agent, err)
 	}
 	place, store := p.placement(a), p.cfg.Store
 	if place.Destination {
-		store = chosen{store, is}
+		store = chosen{store, as}
 	}
 	return verify.Read(ctx, place.view(store, func() {}), backend.Scope{})
 }

@@ -23,7 +23,7 @@ func TestWhatIsAskedOfNobody(t *testing.T) {
 		f.settle()
 		ask := map[string]func(agent string) error{
 			"approve": func(agent string) error { _, err := f.Approve(t.Context(), agent, ""); return err },
-			"retry":   func(agent string) error { return f.Retry(t.Context(), agent, "Application//web") },
+			"retry":   func(agent string) error { return f.Retry(t.Context(), agent, "Application/web") },
 			"open":    func(agent string) error { _, err := f.Open(t.Context(), agent, "inquiry"); return err },
 			"objects": func(agent string) error { _, err := f.Objects(t.Context(), agent); return err },
 			"letters": func(agent string) error { _, err := f.Letters(agent); return err },

@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,7 +67,7 @@ type matter struct {
 	to       string // the agent at which it is aimed, "" for none
 	still    bool   // it is excluded: all stays as it is
 	deleting bool
-	ran      bool // it has a status, so it has been somewhere
+	ran      bool // an agent has said something of it, so it has been somewhere
 }
 
 func newCustody() custody {
@@ -80,16 +81,23 @@ func (c *custody) settle(m matter) (shown map[string]verdict, waits string) {
 	shown = map[string]verdict{}
 	t := c.trusts[m.uid]
 	maps.DeleteFunc(t, func(agent string, h hold) bool {
-		return (h == taken || h == ended && !m.deleting) && c.keepers[agent].gone[m.uid]
+		k := c.keepers[agent]
+		gone := (h == taken || h == ended && !m.deleting) && k.gone[m.uid]
+		if gone {
+			k.ceded[m.uid] = true
+		}
+		return gone
 	})
 	for agent, h := range t {
-		v := c.judge(m, h, agent, len(t) == 1)
+		shown[agent] = c.judge(m, h, agent, len(t) == 1)
+	}
+	c.oneByOne(m.uid, shown)
+	for agent, v := range shown {
 		if v == leaving {
 			t[agent] = taken
 		} else if v == dying {
 			t[agent] = ended
 		}
-		shown[agent] = v
 	}
 	for agent := range c.doubts[m.uid] {
 		if k := c.keepers[agent]; k.whole && !k.gone[m.uid] {
@@ -106,6 +114,26 @@ func (c *custody) settle(m matter) (shown map[string]verdict, waits string) {
 		return shown, c.give(m, shown)
 	}
 	return shown, ""
+}
+
+// oneByOne parks all agents but one that have an Application: each would make it say how its own
+// copy stands, against the others, for as long as one of them cannot give it up. One that keeps
+// its copy comes last.
+func (c *custody) oneByOne(uid string, shown map[string]verdict) {
+	rank := func(agent string) int { return min(len(c.keepers[agent].keeps[uid]), 1) }
+	agents := slices.SortedFunc(maps.Keys(shown), func(a, b string) int {
+		return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
+	})
+	first := true
+	for _, agent := range agents {
+		switch {
+		case shown[agent] == parked:
+		case first:
+			first = false
+		default:
+			shown[agent] = parked
+		}
+	}
 }
 
 // judge says what an agent that may have an Application is to be shown of it.
@@ -214,6 +242,7 @@ func (c *custody) entrust(uid, agent string, h hold) {
 	}
 	if _, has := c.trusts[uid][agent]; !has {
 		c.trusts[uid][agent] = h
+		delete(c.keepers[agent].ceded, uid)
 	}
 	delete(c.doubts[uid], agent)
 }
@@ -224,6 +253,7 @@ func (c *custody) forget(uid string) {
 	delete(c.doubts, uid)
 	for _, k := range c.keepers {
 		delete(k.gone, uid)
+		delete(k.ceded, uid)
 		delete(k.keeps, uid)
 	}
 }

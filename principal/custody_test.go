@@ -119,6 +119,13 @@ func TestCustody(t *testing.T) {
 			{says("a", engine.Live), at("b"), map[string]verdict{"a": leaving, "b": parked}, giveUp},
 			{says("a", engine.Gone), at("b"), map[string]verdict{"b": there}, ""},
 		},
+		"two have it, and are to give it up": {
+			{nil, at("b"), map[string]verdict{"b": there}, ""},
+			{says("a", engine.Live), at("c"), map[string]verdict{"a": leaving, "b": parked}, "waiting for agent a, b to give it up"},
+			{keeps("a"), at("c"), map[string]verdict{"a": parked, "b": leaving}, "agent a keeps its own copy: why; waiting for agent b to give it up"},
+			{says("b", engine.Gone), at("c"), map[string]verdict{"a": leaving}, "agent a keeps its own copy: why"},
+			{says("a", engine.Gone), at("c"), map[string]verdict{"c": there}, ""},
+		},
 		"an agent whose log is not read yet": {
 			{func(c *custody) { c.keepers["a"].read = false }, at("b"), map[string]verdict{}, unknownA},
 			{nil, matter{uid: "u", to: "b"}, map[string]verdict{}, unknownA},
@@ -145,6 +152,16 @@ func TestCustody(t *testing.T) {
 			{says("c", engine.Live), at("b"), map[string]verdict{"b": there}, ""},
 			{func(c *custody) { c.keepers["c"].intact = false }, at("b"), map[string]verdict{"b": there}, ""},
 			{says("c", engine.Live), at("b"), map[string]verdict{"b": parked, "c": leaving}, "waiting for agent c to give it up"},
+		},
+		"an agent claims what it has given up": {
+			{nil, at("a"), map[string]verdict{"a": there}, ""},
+			{nil, at("b"), map[string]verdict{"a": leaving}, giveUp},
+			{says("a", engine.Gone), at("b"), map[string]verdict{"b": there}, ""},
+			{says("a", engine.Live), at("b"), map[string]verdict{"b": there}, ""},
+			{keeps("a"), at("b"), map[string]verdict{"b": there}, ""},
+			{nil, at("a"), map[string]verdict{"b": leaving}, "waiting for agent b to give it up"},
+			{says("b", engine.Gone), at("a"), map[string]verdict{"a": there}, ""},
+			{says("a", engine.Live), at("b"), map[string]verdict{"a": leaving}, giveUp},
 		},
 		"an agent keeps its own copy": {
 			{nil, at("a"), map[string]verdict{"a": there}, ""},

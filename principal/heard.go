@@ -72,7 +72,7 @@ func (a *allotment) meet(agent, epoch string, now bool) {
 	a.mu.Lock()
 	news := a.custody.meet(agent, now)
 	if news && a.custody.complete() {
-		a.review(a.waiting)
+		a.review(func(k resource.Key) bool { return a.waiting(k) || a.shown[k][agent] == parked })
 	}
 	a.mu.Unlock()
 	if news {

@@ -2,6 +2,7 @@ package principal
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -17,6 +18,7 @@ type keeper struct {
 	met    bool              // there is nothing that it may have and that is not known
 	whole  bool              // that was seen by this process
 	gone   map[string]bool   // of which UIDs its row says Gone
+	ceded  map[string]bool   // which UIDs it has given up, and was not shown again
 	keeps  map[string]string // of which its row says that it will not give up what it has, and why
 }
 
@@ -25,7 +27,9 @@ const (
 	autonomous   = "registered as autonomous: register it as managed, or remove it"
 )
 
-func newKeeper() *keeper { return &keeper{gone: map[string]bool{}, keeps: map[string]string{}} }
+func newKeeper() *keeper {
+	return &keeper{gone: map[string]bool{}, ceded: map[string]bool{}, keeps: map[string]string{}}
+}
 
 // enrol says which agents are registered, as managed and otherwise. One that is managed no
 // more keeps what it may have: its registration may be back at once, and what it runs is not
@@ -163,16 +167,26 @@ func (c *custody) said(agent, uid string, row engine.Record, says bool) {
 	case c.credible(k, agent, uid):
 		c.entrust(uid, agent, given)
 		if row.Phase == engine.Gone {
-			k.keeps[uid] = row.Parts[resource.Fault]
+			k.keeps[uid] = short(row.Parts[resource.Fault])
 		}
 	}
 }
 
 // credible reports whether an agent may have what it says it has: it was shown it, or nobody
 // else has it, or what it was shown is not all known. Else anyone who knows of an Application
-// could have it withheld from the one that has it.
+// could have it withheld from the one that has it, and who has given it up knows of it.
 func (c *custody) credible(k *keeper, agent, uid string) bool {
 	t := c.trusts[uid]
 	_, has := t[agent]
-	return has || len(t) == 0 || c.doubts[uid][agent] || !k.intact || !k.met
+	return has || len(t) == 0 || c.doubts[uid][agent] || (!k.intact || !k.met) && !k.ceded[uid]
+}
+
+// short returns the beginning of what an agent says why. It becomes part of what an Application
+// says, which is written again and again while that does not succeed.
+func short(text string) string {
+	const most = 500
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -25,7 +25,7 @@ func (p *Principal) Waiting(ctx context.Context, agent string) ([]engine.Absent,
 	if err != nil {
 		return nil, fmt.Errorf("principal: deletions of %q: %w", agent, err)
 	}
-	all, err := p.objects(ctx, agent, func(o resource.Object) bool { return p.allot.holds(o, agent) })
+	all, err := p.objects(ctx, agent, func(o resource.Object) (resource.Object, bool) { return o, p.allot.holds(o, agent) })
 	if err != nil {
 		return nil, err
 	}

@@ -52,11 +52,11 @@ func startFleet(t *testing.T) *fleet {
 	require.NoError(t, os.WriteFile(filepath.Join(f.dir, "ca.crt"), f.ca.Pair().Cert, 0o600))
 	pair, err := f.ca.IssueServer("principal", []string{"127.0.0.1"}, f.pki())
 	require.NoError(t, err)
-	tls, err := f.files("principal", pair).Server(time.Now())
+	own, err := f.files("principal", pair).Credentials(time.Now())
 	require.NoError(t, err)
 	hub := common(f.dir, "hub")
 	hub.MonitorListen = "127.0.0.1:0"
-	f.hub, err = natslink.NewHub(natslink.HubConfig{Common: hub, Listen: "127.0.0.1:0", TLS: tls, Authenticate: identity.SubjectName})
+	f.hub, err = natslink.NewHub(natslink.HubConfig{Common: hub, Listen: "127.0.0.1:0", Credentials: own, Authenticate: identity.SubjectName})
 	require.NoError(t, err)
 	f.Principal, err = New(Config{Identity: "hub-1", Namespace: "argocd", Hub: f.hub, Store: f.store, Registry: f.roll, Tick: time.Second, Log: zap.NewNop()})
 	require.NoError(t, err)
@@ -107,9 +107,9 @@ func until(t *testing.T, s *memstore.Store, k resource.Key, right func(resource.
 // there, reports its health, waits until the hub knows of it, and leaves.
 func visit(t *testing.T, dir, connect, name string) {
 	at := func(file string) string { return filepath.Join(dir, file) }
-	tls, err := identity.Files{CA: at("ca.crt"), Cert: at(name + ".crt"), Key: at(name + ".key")}.Client(time.Now())
+	own, err := identity.Files{CA: at("ca.crt"), Cert: at(name + ".crt"), Key: at(name + ".key")}.Credentials(time.Now())
 	require.NoError(t, err)
-	leaf, err := natslink.NewLeaf(natslink.LeafConfig{Common: common(dir, name), Agent: name, Connect: connect, TLS: tls})
+	leaf, err := natslink.NewLeaf(natslink.LeafConfig{Common: common(dir, name), Agent: name, Connect: connect, Credentials: own})
 	require.NoError(t, err)
 	link, err := leaf.Dial(t.Context())
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package principal
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/observe"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -133,7 +135,7 @@ func TestACopyThatItsSpokeHasExcludedDoesNotMove(t *testing.T) {
 			edit(y.spokes["a"].store, k, resource.Meta, m.Text())
 		}
 		y.leave(y.spokes["a"])
-		y.real(y.spokes["a"], nil)
+		y.real(y.spokes["a"], nil, "team-*")
 		label("true")
 		y.settle()
 		y.aimAt(k, "b")
@@ -147,6 +149,80 @@ func TestACopyThatItsSpokeHasExcludedDoesNotMove(t *testing.T) {
 		y.settle()
 		require.Equal(t, "b", y.where(k))
 		require.Empty(t, y.part(k, resource.Pending))
+	})
+}
+
+// A copy in a namespace that its agent may not change any more is neither moved nor deleted, and
+// the Application says why until it is.
+func TestACopyThatItsAgentMayNotDeleteSaysSo(t *testing.T) {
+	lone(t, func(y *yard, k resource.Key) {
+		const why = "namespace team-a is not among the agent's --allowed-namespaces"
+		y.leave(y.spokes["a"])
+		y.real(y.spokes["a"], nil, "team-b")
+		y.aimAt(k, "b")
+		y.settle()
+		require.Equal(t, "a", y.where(k))
+		require.Equal(t, "waiting for agent a to give it up", y.part(k, resource.Pending))
+		require.Contains(t, y.part(k, resource.Fault), why)
+		y.aimAt(k, "a")
+		y.hub.Delete(k)
+		y.settle()
+		require.Equal(t, "a", y.where(k))
+		require.Contains(t, y.part(k, resource.Fault), why)
+		y.leave(y.spokes["a"])
+		y.real(y.spokes["a"], nil, "team-*")
+		y.settle()
+		_, is := y.hub.Get(k)
+		require.False(t, is)
+		require.Empty(t, y.spokes["a"].store.All())
+	})
+}
+
+// An Application whose destination is a slip is not compared with the copy that stays, nor
+// missed by anybody.
+func TestASlipIsNoDifference(t *testing.T) {
+	lone(t, func(y *yard, k resource.Key) {
+		seen := func(agent string) []resource.Object {
+			objects, err := y.Objects(y.t.Context(), agent)
+			require.NoError(t, err)
+			return objects
+		}
+		require.False(t, seen("a")[0].Excluded)
+		y.aimAt(k, "nobody")
+		y.settle()
+		require.Equal(t, "a", y.where(k))
+		require.True(t, seen("a")[0].Excluded)
+		require.Empty(t, seen("b"))
+		y.aimAt(k, "b")
+		require.NotEmpty(t, seen("b"))
+	})
+}
+
+// An agent that could not make a copy yet, and has said so, may make it once it can: a principal
+// that has lost its stores waits for it.
+func TestAnAgentThatHasOnlySaidWhyNotIsWaitedFor(t *testing.T) {
+	lone(t, func(y *yard, _ resource.Key) {
+		k, a := app("team-a", "new"), y.spokes["a"]
+		y.leave(a)
+		y.real(a, nil, "team-b")
+		y.aimAt(k, "a")
+		y.settle()
+		require.Contains(t, y.part(k, resource.Fault), "not among")
+		y.line("a", false)
+		y.leave(a)
+		y.stop()
+		for _, agent := range []string{"a", "b", "c"} {
+			y.net.Lose(agent, memlink.HubLog)
+			y.net.Lose(agent, memlink.HubCopy)
+		}
+		y.real(a, nil, "team-*")
+		y.aimAt(k, "b")
+		y.start()
+		y.settle()
+		require.Equal(t, "a", y.where(k))
+		y.line("a", true)
+		y.settle()
+		require.Equal(t, "b", y.where(k))
 	})
 }
 
@@ -185,16 +261,18 @@ func TestWhatAnObservingAgentLeavesAloneDoesNotMove(t *testing.T) {
 				y.leave(a)
 				adopted := ledger.InMemory().Set("adopted")
 				a.store.Edit(k, func(o *resource.Object) { o.Parts[resource.Spec] = `{"live":true}` })
-				gate := observe.New(a.store, adopted)
 				if undone {
-					require.NoError(y.t, gate.Adopt(y.t.Context(), k))
+					require.NoError(y.t, observe.New(a.store, adopted).Adopt(y.t.Context(), k))
 				}
-				y.real(a, adopted)
+				y.real(a, adopted, "team-*")
 				y.aimAt(k, "a")
 				y.settle()
 				if undone {
 					require.Equal(y.t, "a", y.where(k))
-					require.NoError(y.t, gate.Release(y.t.Context(), k))
+					_, err := inquiry.NewClient(func(ctx context.Context) (net.Conn, error) {
+						return y.Open(ctx, "a", inquiry.Service)
+					}).Adopt(y.t.Context(), inquiry.Adoption{Keys: []resource.Key{k}, Undo: true})
+					require.NoError(y.t, err)
 					y.settle()
 				}
 				y.aimAt(k, "b")
@@ -210,9 +288,9 @@ func TestWhatAnObservingAgentLeavesAloneDoesNotMove(t *testing.T) {
 }
 
 // real starts an agent as it is, which sees what is excluded, in place of its session alone.
-func (y *yard) real(h *haven, adopted observe.List) {
+func (y *yard) real(h *haven, adopted observe.List, allowed ...string) {
 	a, err := agent.New(agent.Config{
-		Name: h.name, Namespace: "argocd", Destination: true, Allowed: []string{"team-*"}, Dialer: y.net.Agent(h.name, presence()),
+		Name: h.name, Namespace: "argocd", Destination: true, Allowed: allowed, Dialer: y.net.Agent(h.name, presence()),
 		Store: h.store, Rules: resource.Rules{Adopt: true}, Adopted: adopted, Tick: time.Second, Log: zap.NewNop(),
 	})
 	require.NoError(y.t, err)

@@ -45,6 +45,7 @@ type HomeConfig struct {
 type Home struct {
 	cfg       HomeConfig
 	client    dynamic.Interface
+	watcher   dynamic.Interface // without end
 	metadata  metadata.Interface
 	discovery *discovery.DiscoveryClient
 }
@@ -65,6 +66,10 @@ func NewHome(cfg HomeConfig) (*Home, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
 	}
+	watcher, err := dynamic.NewForConfigAndClient(c.rest, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("kubestore: %w", err)
+	}
 	meta, err := metadata.NewForConfigAndClient(c.rest, c.http)
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
@@ -73,7 +78,7 @@ func NewHome(cfg HomeConfig) (*Home, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
 	}
-	return &Home{cfg, client, meta, serves}, nil
+	return &Home{cfg, client, watcher, meta, serves}, nil
 }
 
 // Identity returns the hub's stable identity, which is made once: however many ask for it

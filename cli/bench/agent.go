@@ -95,12 +95,12 @@ func (o order) dialer() (*tap, error) {
 }
 
 func (o order) leaf() (transport.Dialer, error) {
-	tls, err := throwaway.Files(o.Dir, agentName).Client(time.Now())
+	own, err := throwaway.Files(o.Dir, agentName).Credentials(time.Now())
 	if err != nil {
 		return nil, err
 	}
 	return natslink.NewLeaf(natslink.LeafConfig{
-		Common: common(o.Dir, agentName, zap.NewNop()), Agent: agentName, Connect: o.Principal, TLS: tls,
+		Common: common(o.Dir, agentName, zap.NewNop()), Agent: agentName, Connect: o.Principal, Credentials: own,
 	})
 }
 

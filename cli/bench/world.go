@@ -74,12 +74,12 @@ func (w *world) startBoth(dir string, c setting) error {
 
 // startPrincipal returns the address that the principal listens on.
 func (w *world) startPrincipal(dir string, log *zap.Logger) (string, error) {
-	tls, err := throwaway.Files(dir, throwaway.Principal).Server(time.Now())
+	own, err := throwaway.Files(dir, throwaway.Principal).Credentials(time.Now())
 	if err != nil {
 		return "", err
 	}
 	hub, err := natslink.NewHub(natslink.HubConfig{
-		Common: common(dir, "principal", log), Listen: "127.0.0.1:0", TLS: tls, Authenticate: identity.SubjectName,
+		Common: common(dir, "principal", log), Listen: "127.0.0.1:0", Credentials: own, Authenticate: identity.SubjectName,
 	})
 	if err != nil {
 		return "", err

@@ -13,22 +13,29 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/cli/agentsfile"
+	"github.com/argocd-fabric/argocd-agent/cli/blockfile"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal/hybrid"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 // The tables of adapters. Each value of --transport and of --backend is a row in them,
-// and nothing else.
+// and nothing else. An end of a transport is made of credentials, which are read only once its
+// flags are known to be right.
+type (
+	newHub    func(*identity.Credentials) (transport.Hub, error)
+	newDialer func(*identity.Credentials) (transport.Dialer, error)
+)
 
-func hubTransports() map[string]func(*cli.Context, secrets, *zap.Logger) (transport.Hub, error) {
-	return map[string]func(*cli.Context, secrets, *zap.Logger) (transport.Hub, error){"nats": natsHub, "grpc": grpcHub}
+func hubTransports() map[string]func(*cli.Context, *zap.Logger) (newHub, error) {
+	return map[string]func(*cli.Context, *zap.Logger) (newHub, error){"nats": natsHub, "grpc": grpcHub}
 }
 
-func agentTransports() map[string]func(*cli.Context, secrets, *zap.Logger) (name string, d transport.Dialer, err error) {
-	return map[string]func(*cli.Context, secrets, *zap.Logger) (string, transport.Dialer, error){"nats": natsLeaf, "grpc": grpcDialer}
+func agentTransports() map[string]func(*cli.Context, *zap.Logger) (newDialer, error) {
+	return map[string]func(*cli.Context, *zap.Logger) (newDialer, error){"nats": natsLeaf, "grpc": grpcDialer}
 }
 
 func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error) {
@@ -55,6 +62,7 @@ type cluster struct {
 	secrets  secrets
 	keep     keeper
 	registry backend.Registry                               // of a hub
+	blocked  blocklist                                      // of a hub; nil where there is none
 	identity func(context.Context) (string, error)          // of a hub; made if there is none
 	served   func(context.Context) (inquiry.Cluster, error) // of an agent; nil where there is no cluster
 	// controllers are Argo CD's own of a hub, where there is a cluster to have any; else nil.
@@ -89,6 +97,12 @@ func openCluster(c *cli.Context, s resource.Side, log *zap.Logger) (cluster, err
 			return cluster{}, &shell.UsageError{Where: "--agents-file", What: err.Error(), Advice: "name a file as argocd-agentctl agent create --agents-file writes it"}
 		}
 		k.registry = agentsfile.Registry{Path: file, Poll: 2 * time.Second, Log: log}
+	}
+	if file := c.String("blocklist-file"); file != "" && s == resource.Principal {
+		k.blocked = blockedFile{blockfile.File(file), log}
+		if _, err := k.blocked.Blocked(c.Context); err != nil {
+			return cluster{}, &shell.UsageError{Where: "--blocklist-file", What: err.Error(), Advice: "name a file as argocd-agentctl blocklist add --blocklist-file writes it"}
+		}
 	}
 	return k, nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 func agentCommand() *cli.Command {
@@ -69,7 +71,11 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	open, err := shell.Choice(c, "transport", agentTransports())
+	carrier, err := shell.Choice(c, "transport", agentTransports())
+	if err != nil {
+		return err
+	}
+	open, err := carrier(c, log)
 	if err != nil {
 		return err
 	}
@@ -77,7 +83,15 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	name, dialer, err := open(c, cluster.secrets, log)
+	own, err := agentTLS().open(c, cluster.secrets, log)
+	if err != nil {
+		return err
+	}
+	name, err := agentName(c, own.Credentials)
+	if err != nil {
+		return err
+	}
+	dialer, err := open(own.Credentials)
 	if err != nil {
 		return err
 	}
@@ -128,7 +142,17 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
-	return p.run(c.Context, run, cluster.run, page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end))}.Run)
+	return p.run(c.Context, run, cluster.run, own.Run,
+		page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end, own.Credentials))}.Run)
+}
+
+// agentName returns the name in the agent's certificate.
+func agentName(c *cli.Context, own *identity.Credentials) (string, error) {
+	name := own.Name()
+	if want := c.String("agent-name"); want != "" && want != name {
+		return "", &shell.UsageError{Where: "--agent-name", What: fmt.Sprintf("%q is not the name in the certificate, %q", want, name), Advice: "leave it out, or use that agent's certificate"}
+	}
+	return name, nil
 }
 
 func agentRules(c *cli.Context) (r resource.Rules, err error) {

@@ -67,7 +67,7 @@ func runDemo(c *cli.Context) error {
 		return err
 	}
 	if n := len(result.Differences); n > 0 {
-		return fmt.Errorf("demo: %d differences in %d objects", n, result.Objects)
+		return fmt.Errorf("demo: %s in %s", shell.Count(n, "difference"), shell.Count(result.Objects, "object"))
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (t table) result(r demo.Result) error {
 	for _, d := range r.Differences {
 		fmt.Fprintf(t.w, "  %s\n", d)
 	}
-	_, err := fmt.Fprintf(t.w, "%d differences in %d objects\n", len(r.Differences), r.Objects)
+	_, err := fmt.Fprintf(t.w, "%s in %s\n", shell.Count(len(r.Differences), "difference"), shell.Count(r.Objects, "object"))
 	return err
 }
 

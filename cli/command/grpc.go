@@ -1,9 +1,6 @@
 package command
 
 import (
-	"crypto/tls"
-	"time"
-
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
@@ -24,7 +21,7 @@ func grpcCommon(log *zap.Logger) grpclink.Common {
 	}
 }
 
-func grpcHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) {
+func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if _, err := shell.Needed(c, "grpc-listen", "write :8443"); err != nil {
 		return nil, err
 	}
@@ -35,24 +32,21 @@ func grpcHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) 
 	if err != nil {
 		return nil, err
 	}
-	certified, err := principalTLS().load(c, s, func(f identity.Files) (*tls.Config, error) { return f.Server(time.Now()) })
+	return func(own *identity.Credentials) (transport.Hub, error) {
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Credentials: own, Authenticate: identity.SubjectName})
+	}, nil
+}
+
+func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
+	connect, err := principalAddress(c, grpcPort, "grpc-listen")
 	if err != nil {
 		return nil, err
 	}
-	return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, TLS: certified, Authenticate: identity.SubjectName})
-}
-
-func grpcDialer(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dialer, error) {
-	connect, err := principalAddress(c, grpcPort, "grpc-listen")
-	if err != nil {
-		return "", nil, err
-	}
-	name, certified, err := agentIdentity(c, s)
-	if err != nil {
-		return "", nil, err
-	}
-	d, err := grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: name, Connect: connect, TLS: certified, StateDir: stateDir(c)})
-	return name, d, err
+	return func(own *identity.Credentials) (transport.Dialer, error) {
+		return grpclink.NewDialer(grpclink.DialerConfig{
+			Common: grpcCommon(log), Agent: own.Name(), Connect: connect, Credentials: own, StateDir: stateDir(c),
+		})
+	}, nil
 }
 
 // grpcAdvice says what to do about what either end complains of.

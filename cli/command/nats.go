@@ -1,11 +1,9 @@
 package command
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -98,7 +96,7 @@ func loopback(c *cli.Context, flag string) (string, error) {
 	return address, nil
 }
 
-func natsHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) {
+func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	common, err := natsCommon(c, log)
 	if err != nil {
 		return nil, err
@@ -113,28 +111,23 @@ func natsHub(c *cli.Context, s secrets, log *zap.Logger) (transport.Hub, error) 
 	if err != nil {
 		return nil, err
 	}
-	certified, err := principalTLS().load(c, s, func(f identity.Files) (*tls.Config, error) { return f.Server(time.Now()) })
+	return func(own *identity.Credentials) (transport.Hub, error) {
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: identity.SubjectName})
+	}, nil
+}
+
+func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
+	common, err := natsCommon(c, log)
 	if err != nil {
 		return nil, err
 	}
-	return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, TLS: certified, Authenticate: identity.SubjectName})
-}
-
-func natsLeaf(c *cli.Context, s secrets, log *zap.Logger) (string, transport.Dialer, error) {
-	common, err := natsCommon(c, log)
-	if err != nil {
-		return "", nil, err
-	}
 	connect, err := principalAddress(c, natsPort, "nats-leaf-listen")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	name, certified, err := agentIdentity(c, s)
-	if err != nil {
-		return "", nil, err
-	}
-	d, err := natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: name, Connect: connect, TLS: certified})
-	return name, d, err
+	return func(own *identity.Credentials) (transport.Dialer, error) {
+		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: own.Name(), Connect: connect, Credentials: own})
+	}, nil
 }
 
 // principalAddress returns the host:port of the principal. The port is the standard one unless
@@ -154,19 +147,6 @@ func principalAddress(c *cli.Context, standard int, listen string) (string, erro
 		return "", &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --" + listen}
 	}
 	return net.JoinHostPort(host, strconv.Itoa(port)), nil
-}
-
-// agentIdentity returns the agent's name, and what proves it.
-func agentIdentity(c *cli.Context, s secrets) (string, *tls.Config, error) {
-	certified, err := agentTLS().load(c, s, func(f identity.Files) (*tls.Config, error) { return f.Client(time.Now()) })
-	if err != nil {
-		return "", nil, err
-	}
-	name := certified.Certificates[0].Leaf.Subject.CommonName
-	if want := c.String("agent-name"); want != "" && want != name {
-		return "", nil, &shell.UsageError{Where: "--agent-name", What: fmt.Sprintf("%q is not the name in the certificate, %q", want, name), Advice: "leave it out, or use that agent's certificate"}
-	}
-	return name, certified, nil
 }
 
 // natsAdvice says what to do about what the NATS servers complain of.

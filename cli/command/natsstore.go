@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -17,7 +16,6 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend/natsstore"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 // natsBackendFlags are those by which a bucket of objects is reached.
@@ -119,9 +117,9 @@ func natsBackendTLS(c *cli.Context) (*tls.Config, error) {
 
 // certifiedName returns the name that an agent has by its certificate, which is in a file.
 func certifiedName(c *cli.Context) (string, error) {
-	certified, err := agentTLS().load(c, noSecrets("--backend nats"), func(f identity.Files) (*tls.Config, error) { return f.Client(time.Now()) })
+	own, err := agentTLS().open(c, noSecrets("--backend nats"), zap.NewNop())
 	if err != nil {
 		return "", err
 	}
-	return certified.Certificates[0].Leaf.Subject.CommonName, nil
+	return own.Credentials.Name(), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal/clusterinfo"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 func principalCommand() *cli.Command {
@@ -22,6 +23,7 @@ func principalCommand() *cli.Command {
 		[]cli.Flag{
 			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the principal on the control plane"),
 			f.String("agents-file", "", "", "a YAML `file` that says which agents there are, in place of cluster Secrets"),
+			f.String("blocklist-file", "", "", "a YAML `file` that says who is not let in, in place of a ConfigMap"),
 			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),
 			f.Bool("allow-spoke-roles", "", "let the projects of autonomous agents say who is in their roles (groups and tokens)"),
 			f.Bool("sync-unscoped-repositories", "", "send repositories and credentials of no project to all managed agents; else they stay on the control plane"),
@@ -55,6 +57,8 @@ type hubParts struct {
 	clusters *clusterinfo.Writer
 	mismatch resource.Mismatch
 	cluster  cluster
+	own      identity.Renewal
+	watch    func(context.Context) error // whom to keep out; nil is nobody
 	hub      transport.Hub
 }
 
@@ -71,14 +75,24 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.mismatch, err = mismatchPolicy(c); err != nil {
 		return h, err
 	}
-	open, err := shell.Choice(c, "transport", hubTransports())
+	carrier, err := shell.Choice(c, "transport", hubTransports())
+	if err != nil {
+		return h, err
+	}
+	open, err := carrier(c, log)
 	if err != nil {
 		return h, err
 	}
 	if h.cluster, err = openCluster(c, resource.Principal, log); err != nil {
 		return h, err
 	}
-	h.hub, err = open(c, h.cluster.secrets, log)
+	if h.own, err = principalTLS().open(c, h.cluster.secrets, log); err != nil {
+		return h, err
+	}
+	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
+		return h, err
+	}
+	h.hub, err = open(h.own.Credentials)
 	return h, err
 }
 
@@ -103,7 +117,7 @@ func runPrincipal(c *cli.Context) error {
 	if err := watched.admit(c.Context, h.cluster.registry); err != nil {
 		return err // nothing has been written yet
 	}
-	identity, err := h.cluster.identity(c.Context)
+	self, err := h.cluster.identity(c.Context)
 	if err != nil {
 		return err
 	}
@@ -117,7 +131,7 @@ func runPrincipal(c *cli.Context) error {
 	}
 	defer letters.Close() // what it was given is on disk
 	run, err := principal.New(principal.Config{
-		Identity:    identity,
+		Identity:    self,
 		Hub:         hub,
 		Store:       store,
 		Registry:    h.cluster.registry,
@@ -139,9 +153,9 @@ func runPrincipal(c *cli.Context) error {
 	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
 		return err
 	}
-	log.Info("principal starts", zap.String("identity", identity), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, watched.conflict.Load))}
-	parts := []func(context.Context) error{h.cluster.run, h.desk.Run, served.Run, func(ctx context.Context) error {
+	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load))}
+	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
 				names = append(names, a.Name)

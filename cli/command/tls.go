@@ -1,19 +1,22 @@
 package command
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
+
+// renewEvery is how often certificate, key and CA are read anew.
+const renewEvery = 10 * time.Second
 
 // tlsFlags names the flags that say where a side's certificate, key and CA are: in files
 // or, where no file is named, in Secrets.
@@ -30,58 +33,69 @@ func agentTLS() tlsFlags {
 	return tlsFlags{cert: "tls-client-cert", key: "tls-client-key", pair: "tls-secret-name", ca: "root-ca-path", caSecret: "root-ca-secret-name"}
 }
 
-// load loads certificate, key and CA. What is in a Secret is in a file, which nobody else
-// can read, until load has returned.
-func (f tlsFlags) load(c *cli.Context, s secrets, read func(identity.Files) (*tls.Config, error)) (*tls.Config, error) {
-	dir, err := os.MkdirTemp("", "argocd-agent-tls-")
+// open reads certificate, key and CA, and returns what keeps them what they are where they
+// are kept.
+func (f tlsFlags) open(c *cli.Context, s secrets, log *zap.Logger) (identity.Renewal, error) {
+	read, err := f.reader(c, s)
 	if err != nil {
-		return nil, fmt.Errorf("command: load certificates: %w", err)
+		return identity.Renewal{}, err
 	}
-	defer os.RemoveAll(dir) // if it stays, it is still nobody else's
-	files, err := f.find(c, s, dir)
+	b, err := read(c.Context)
 	if err != nil {
-		return nil, err
+		return identity.Renewal{}, err
 	}
-	return read(files)
+	own, err := identity.NewCredentials(b, time.Now())
+	if err != nil {
+		return identity.Renewal{}, err
+	}
+	return identity.Renewal{Credentials: own, Read: read, Every: renewEvery, Log: log}, nil
 }
 
-func (f tlsFlags) find(c *cli.Context, s secrets, dir string) (files identity.Files, err error) {
-	files = identity.Files{Cert: c.String(f.cert), Key: c.String(f.key), CA: c.String(f.ca)}
+// reader returns what reads them.
+func (f tlsFlags) reader(c *cli.Context, s secrets) (func(context.Context) (identity.Bundle, error), error) {
+	files := identity.Files{Cert: c.String(f.cert), Key: c.String(f.key), CA: c.String(f.ca)}
 	if (files.Cert == "") != (files.Key == "") {
-		return files, &shell.UsageError{Where: "--" + f.cert + ", --" + f.key, What: "only one of them is given", Advice: "give both, or none"}
+		return nil, &shell.UsageError{Where: "--" + f.cert + ", --" + f.key, What: "only one of them is given", Advice: "give both, or none"}
 	}
-	if files.Cert == "" {
-		name := c.String(f.pair)
-		if files.Cert, err = fetch(c, s, dir, name, "tls.crt"); err != nil {
-			return files, err
+	pair, ca := c.String(f.pair), c.String(f.caSecret)
+	return func(ctx context.Context) (b identity.Bundle, err error) {
+		texts := []text{{&b.Cert, "certificate", files.Cert, pair, []string{"tls.crt"}}, {&b.Key, "key", files.Key, pair, []string{"tls.key"}},
+			// The hub's Secret is that of the CA itself, an agent's holds the CA's certificate only.
+			{&b.CA, "CA", files.CA, ca, []string{"ca.crt", "tls.crt"}}}
+		for _, t := range texts {
+			if err := t.read(ctx, s); err != nil {
+				return identity.Bundle{}, err
+			}
 		}
-		if files.Key, err = fetch(c, s, dir, name, "tls.key"); err != nil {
-			return files, err
-		}
-	}
-	if files.CA == "" {
-		// The hub's Secret is that of the CA itself, an agent's holds the CA's certificate only.
-		files.CA, err = fetch(c, s, dir, c.String(f.caSecret), "ca.crt", "tls.crt")
-	}
-	return files, err
+		return b, nil
+	}, nil
 }
 
-// fetch puts into a file of dir what a Secret has under the first of keys that it has.
-func fetch(c *cli.Context, s secrets, dir, secret string, keys ...string) (string, error) {
-	data, err := s(c.Context, secret)
+// A text is one of the three, and where it is: in a file, or else in a Secret under the first
+// of keys that this has.
+type text struct {
+	to           *identity.Text
+	what         string
+	file, secret string
+	keys         []string
+}
+
+func (t text) read(ctx context.Context, s secrets) (err error) {
+	if t.file != "" {
+		*t.to, err = identity.ReadFile(t.what, t.file)
+		return err
+	}
+	data, err := s(ctx, t.secret)
 	if usage := (*shell.UsageError)(nil); errors.As(err, &usage) {
-		return "", err
+		return err
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w; name files, or make it: argocd-agentctl pki issue --help", err)
+		return fmt.Errorf("%w; name files, or make it: argocd-agentctl pki issue --help", err)
 	}
-	i := slices.IndexFunc(keys, func(k string) bool { return len(data[k]) > 0 })
+	i := slices.IndexFunc(t.keys, func(k string) bool { return len(data[k]) > 0 })
 	if i < 0 {
-		return "", fmt.Errorf("command: load certificates: Secret %s has no %s, but %q", secret, keys[0], slices.Sorted(maps.Keys(data)))
+		return fmt.Errorf("command: load certificates: Secret %s has no %s, but %q", t.secret, t.keys[0], slices.Sorted(maps.Keys(data)))
 	}
-	file := filepath.Join(dir, secret+"-"+keys[i])
-	if err := os.WriteFile(file, data[keys[i]], 0o600); err != nil {
-		return "", fmt.Errorf("command: load certificates: %w", err)
-	}
-	return file, nil
+	*t.to = identity.Text{Where: fmt.Sprintf("Secret %s, %s", t.secret, t.keys[i]), PEM: data[t.keys[i]]}
+	return nil
 }

@@ -2,17 +2,15 @@ package command
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
 
-	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
 )
 
 // given returns the context of a command that was given these flags.
@@ -27,7 +25,6 @@ func given(t *testing.T, flags map[string]string) *cli.Context {
 }
 
 func TestCertificatesComeFromFilesOrSecrets(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
 	in := map[string]map[string][]byte{
 		"pair":  {"tls.crt": []byte("cert"), "tls.key": []byte("key")},
 		"hub":   {"tls.crt": []byte("ca"), "tls.key": []byte("secret")},
@@ -41,34 +38,35 @@ func TestCertificatesComeFromFilesOrSecrets(t *testing.T) {
 		}
 		return in[name], nil
 	}
-	read := func(path string) string {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		return string(text)
-	}
 	for _, ca := range []string{"hub", "spoke", "both"} {
-		_, err := principalTLS().load(given(t, map[string]string{"tls-secret-name": "pair", "tls-ca-secret-name": ca}), get, func(f identity.Files) (*tls.Config, error) {
-			require.Equal(t, []string{"cert", "key", "ca"}, []string{read(f.Cert), read(f.Key), read(f.CA)})
-			return nil, nil
-		})
+		read, err := principalTLS().reader(given(t, map[string]string{"tls-secret-name": "pair", "tls-ca-secret-name": ca}), get)
 		require.NoError(t, err)
+		b, err := read(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"cert", "key", "ca"}, []string{string(b.Cert.PEM), string(b.Key.PEM), string(b.CA.PEM)})
+		require.Equal(t, "Secret pair, tls.key", b.Key.Where)
 	}
-	_, err := agentTLS().load(given(t, map[string]string{"tls-client-cert": "a", "tls-client-key": "b", "root-ca-path": "c", "tls-secret-name": "pair"}), get, func(f identity.Files) (*tls.Config, error) {
-		require.Equal(t, identity.Files{Cert: "a", Key: "b", CA: "c"}, f)
-		return nil, errors.New("expired")
-	})
-	require.EqualError(t, err, "expired")
+
+	dir := t.TempDir()
+	require.NoError(t, throwaway.Issue(dir, "edge-1"))
+	files := throwaway.Files(dir, "edge-1")
+	own, err := agentTLS().open(given(t, map[string]string{
+		"tls-client-cert": files.Cert, "tls-client-key": files.Key, "root-ca-path": files.CA, "tls-secret-name": "pair",
+	}), get, zap.NewNop())
+	require.NoError(t, err)
+	require.Equal(t, "edge-1", own.Credentials.Name())
+	again, err := own.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, files.Cert, again.Cert.Where)
 
 	for want, flags := range map[string]map[string]string{
-		"only one of them is given":            {"tls-client-cert": "a"},
-		"no Secret missing":                    {"tls-secret-name": "missing"},
-		`Secret empty has no tls.crt, but ["t`: {"tls-secret-name": "empty"},
-		"no Secret other":                      {"tls-secret-name": "pair", "root-ca-secret-name": "other"},
+		"only one of them is given":                       {"tls-client-cert": "a"},
+		"no Secret missing":                               {"tls-secret-name": "missing"},
+		`Secret empty has no tls.crt, but ["t`:            {"tls-secret-name": "empty"},
+		"no Secret other":                                 {"tls-secret-name": "pair", "root-ca-secret-name": "other"},
+		"read CA: Secret spoke, ca.crt holds no PEM cert": {"tls-secret-name": "pair", "root-ca-secret-name": "spoke"},
 	} {
-		_, err := agentTLS().load(given(t, flags), get, func(identity.Files) (*tls.Config, error) { panic("not reached") })
+		_, err := agentTLS().open(given(t, flags), get, zap.NewNop())
 		require.ErrorContains(t, err, want)
 	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
-	require.NoError(t, err)
-	require.Empty(t, left, "no key stays on disk")
 }

@@ -68,7 +68,7 @@ func adopt(c *cli.Context) error {
 		}
 		fmt.Fprintf(c.App.Writer, "%s %s%s\n", did, clean(strings.Replace(object, "//", "/", 1)), state)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%s %d objects of agent %s\n", did, len(done.Done), clean(name))
+	_, err = fmt.Fprintf(c.App.Writer, "%s %s of agent %s\n", did, shell.Count(len(done.Done), "object"), clean(name))
 	return err
 }
 

@@ -77,11 +77,7 @@ func (v secretVault) keep(c *cli.Context, i item, p pki.Pair, ca []byte, replace
 		}
 		where, name = spoke, secretAgent
 	}
-	if err := where.Put(c.Context, name, map[string][]byte{"tls.crt": p.Cert, "tls.key": p.Key}, replace); err != nil {
-		return hint(err)
-	}
-	_, err := fmt.Fprintf(c.App.Writer, "wrote Secret %s\n", name)
-	return err
+	return put(c, where, name, map[string][]byte{"tls.crt": p.Cert, "tls.key": p.Key}, replace)
 }
 
 // hint says what to do about a Secret that is there already.
@@ -99,17 +95,31 @@ func trust(c *cli.Context, spoke *kube.Secrets, ca []byte, replace bool) error {
 	if err == nil && (bytes.Equal(data["ca.crt"], ca) || bytes.Equal(data["tls.crt"], ca)) {
 		return nil
 	}
-	return hint(spoke.Put(c.Context, secretCA, map[string][]byte{"ca.crt": ca}, replace))
+	return put(c, spoke, secretCA, map[string][]byte{"ca.crt": ca}, replace)
+}
+
+// put keeps a Secret, and says so.
+func put(c *cli.Context, where *kube.Secrets, name string, data map[string][]byte, replace bool) error {
+	if err := where.Put(c.Context, name, data, replace); err != nil {
+		return hint(err)
+	}
+	_, err := fmt.Fprintf(c.App.Writer, "wrote Secret %s\n", name)
+	return err
 }
 
 // openHome returns the roster of the control plane's cluster.
 func openHome(c *cli.Context) (roster, error) {
+	home, err := hubHome(c)
+	return homeRoster{home, c.String("resource-proxy-server"), c.Bool("adopt-namespace")}, err
+}
+
+// hubHome returns the namespace of Argo CD and the principal.
+func hubHome(c *cli.Context) (*kubestore.Home, error) {
 	cfg, err := kube.ConnectBy(c, "kubeconfig", "principal-context")
 	if err != nil {
 		return nil, err
 	}
-	home, err := kubestore.NewHome(kubestore.HomeConfig{REST: cfg, Namespace: c.String("principal-namespace"), Log: zap.NewNop()})
-	return homeRoster{home, c.String("resource-proxy-server"), c.Bool("adopt-namespace")}, err
+	return kubestore.NewHome(kubestore.HomeConfig{REST: cfg, Namespace: c.String("principal-namespace"), Log: zap.NewNop()})
 }
 
 // A homeRoster is a roster of cluster Secrets.

@@ -91,21 +91,13 @@ func planTable(w io.Writer, v any) error {
 
 // planSum says in a line what a plan comes to.
 func planSum(p admin.Plan) string {
-	var said string
-	switch {
-	case len(p.Steps) == 0 && p.Observing:
-		said = "nothing would be changed"
-	case len(p.Steps) == 0:
-		said = "nothing is to be changed"
-	case p.Observing:
-		said = fmt.Sprintf("%d objects would be changed", len(p.Steps))
-	default:
-		said = fmt.Sprintf("%d objects are about to be changed", len(p.Steps))
+	what := "nothing"
+	if len(p.Steps) > 0 {
+		what = shell.Count(len(p.Steps), "object")
 	}
+	said := fmt.Sprintf("agent %s does not observe, and is about to change %s", p.Agent, what)
 	if p.Observing {
-		said = fmt.Sprintf("agent %s observes: %s, and %d are adopted", p.Agent, said, len(p.Adopted))
-	} else {
-		said = fmt.Sprintf("agent %s does not observe: %s", p.Agent, said)
+		said = fmt.Sprintf("agent %s observes: it would change %s, and has adopted %d", p.Agent, what, len(p.Adopted))
 	}
 	if !p.Whole {
 		said += "; it does not know yet all that the control plane has"

@@ -24,7 +24,7 @@ func planned(t *testing.T, p admin.Plan, args ...string) (code int, out, errs st
 		}
 		wanted = &admin.Adoption{}
 		require.NoError(t, json.NewDecoder(r.Body).Decode(wanted))
-		require.NoError(t, json.NewEncoder(w).Encode(inquiry.Adopted{Done: []string{"Application//web", "Application//shop"}, Pending: []string{"Application//shop"}}))
+		require.NoError(t, json.NewEncoder(w).Encode(inquiry.Adopted{Done: []string{"Application/web", "Application/shop"}, Pending: []string{"Application/shop"}}))
 	}))
 	defer principal.Close()
 	t.Setenv("ARGOCD_AGENT_PRINCIPAL_ADDRESS", principal.URL)
@@ -34,7 +34,7 @@ func planned(t *testing.T, p admin.Plan, args ...string) (code int, out, errs st
 }
 
 func TestPlanIsShown(t *testing.T) {
-	p := admin.Plan{Agent: "edge", Plan: inquiry.Plan{Observing: true, Whole: true, Adopted: []string{"Application//a"}, Steps: []inquiry.Step{
+	p := admin.Plan{Agent: "edge", Plan: inquiry.Plan{Observing: true, Whole: true, Adopted: []string{"Application/a"}, Steps: []inquiry.Step{
 		{Kind: "Application", Name: "web", Action: inquiry.TakeOver, Diff: "--- x\n+++ y\n@@ -1 +1 @@\n-a: \x1b[2J\n+a: b\n"},
 		{Kind: "Application", Name: "a", Action: inquiry.Delete, Notes: []string{"what it has deployed stays"}, Adopted: true},
 	}}}
@@ -42,12 +42,12 @@ func TestPlanIsShown(t *testing.T) {
 	require.Equal(t, shell.OK, code)
 	require.Equal(t, "take over Application/web\n--- x\n+++ y\n@@ -1 +1 @@\n-a: �[2J\n+a: b\n\n"+
 		"delete Application/a: what it has deployed stays, it is about to be written\n\n"+
-		"agent edge observes: 2 objects would be changed, and 1 are adopted\n", out)
+		"agent edge observes: it would change 2 objects, and has adopted 1\n", out)
 
 	_, out, _, _ = planned(t, p, "plan", "edge", "-o", "table")
 	require.Equal(t, "ACTION      OBJECT   NOTES\ntake over   Application/web\n"+
 		"delete      Application/a   what it has deployed stays, it is about to be written\n"+
-		"agent edge observes: 2 objects would be changed, and 1 are adopted\n", out)
+		"agent edge observes: it would change 2 objects, and has adopted 1\n", out)
 
 	_, out, _, _ = planned(t, p, "plan", "edge", "-o", "json")
 	var read admin.Plan
@@ -55,9 +55,9 @@ func TestPlanIsShown(t *testing.T) {
 	require.Equal(t, p, read)
 
 	for said, p := range map[string]inquiry.Plan{
-		"agent edge observes: nothing would be changed, and 0 are adopted\n":                                           {Observing: true, Whole: true},
-		"agent edge does not observe: nothing is to be changed\n":                                                      {Whole: true},
-		"agent edge does not observe: nothing is to be changed; it does not know yet all that the control plane has\n": {},
+		"agent edge observes: it would change nothing, and has adopted 0\n":                                                  {Observing: true, Whole: true},
+		"agent edge does not observe, and is about to change nothing\n":                                                      {Whole: true},
+		"agent edge does not observe, and is about to change nothing; it does not know yet all that the control plane has\n": {},
 	} {
 		_, out, _, _ = planned(t, admin.Plan{Agent: "edge", Plan: p}, "plan", "edge")
 		require.Equal(t, said, out)
@@ -96,7 +96,7 @@ func TestAdoption(t *testing.T) {
 		`adopt: "Foo/bar" names no object; ` + spelled:                                  {"edge", "Foo/bar"},
 		`adopt: "" names no object; ` + spelled:                                         {"edge", ""},
 		"command line: there is no terminal to ask at, and nothing was done; add --yes": {"edge", "--all"},
-		"adopt: no such flag -force; see --help":                                        {"edge", "web", "--force=1"},
+		"adopt: there is no flag --force; see --help":                                   {"edge", "web", "--force=1"},
 	} {
 		code, _, errs, wanted := planned(t, admin.Plan{}, append([]string{"adopt"}, args...)...)
 		require.Equal(t, shell.Usage, code, errs)

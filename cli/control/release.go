@@ -14,7 +14,7 @@ func releaseCommand() *cli.Command {
 		Usage:     "let Applications go whose deletion waits for an agent that is gone for good",
 		ArgsUsage: "NAME",
 		Flags: principalFlags(
-			&cli.StringFlag{Name: "reason", Usage: "a `text` that says why, for the principal's log"},
+			&cli.StringFlag{Name: "reason", Usage: "a `text` that says why, for the principal's log; it has to be given"},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
 		),
 		Action: release,
@@ -55,6 +55,6 @@ func release(c *cli.Context) error {
 	if err != nil {
 		return asked(c, err)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "released %d deletions of agent %s\n", len(done.Objects), a.Name)
+	_, err = fmt.Fprintf(c.App.Writer, "released %s of agent %s\n", shell.Count(len(done.Objects), "deletion"), a.Name)
 	return err
 }

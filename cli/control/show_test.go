@@ -24,13 +24,13 @@ func TestTablesShowTextOnly(t *testing.T) {
 	require.Equal(t, "straße �evil", clean("straße \u202eevil"))
 	var b bytes.Buffer
 	require.NoError(t, letterTable(&b, admin.Letters{Letters: []admin.Letter{
-		{Agent: "edge-1", Side: "spoke", Letter: ledger.Letter{ID: "1", Key: "Application//web", Cause: "refused", Reason: "no\x1b[31m\nway"}},
+		{Agent: "edge-1", Side: "spoke", Letter: ledger.Letter{ID: "1", Key: "Application/web", Cause: "refused", Reason: "no\x1b[31m\nway"}},
 	}}))
 	require.Equal(t, 2, strings.Count(b.String(), "\n"))
 	require.NotContains(t, b.String(), "\x1b")
 	b.Reset()
-	require.NoError(t, differences(&b, []admin.Verdict{{Agent: "a", Objects: 2, Error: "\x1b[0m", Differences: []admin.Difference{{Key: "Application//web", What: "spec", Hub: "\x07", Reason: "why"}}}}))
-	require.Equal(t, "a: not compared: �[0m\na: Application//web: spec: hub has �, spoke has nothing (why)\n1 differences in 2 objects, and 1 of 1 agents not compared\n", b.String())
+	require.NoError(t, differences(&b, []admin.Verdict{{Agent: "a", Objects: 2, Error: "\x1b[0m", Differences: []admin.Difference{{Key: "Application/web", What: "spec", Hub: "\x07", Reason: "why"}}}}))
+	require.Equal(t, "a: not compared: �[0m\na: Application/web: spec: hub has �, spoke has nothing (why)\n1 difference in 2 objects, and 1 of 1 agent not compared\n", b.String())
 }
 
 // Deletions that wait for an agent are counted and, if the agent is away, it is said how to
@@ -48,8 +48,8 @@ func TestStatusShowsDeletionsThatWait(t *testing.T) {
 	require.Len(t, lines, 7)
 	require.Regexp(t, `^away +managed +serving +no +3h +\? +0 +0 +0\+\? +0 +3 +0\+\?$`, lines[1])
 	require.Regexp(t, `^there +managed +observing +yes +3h +no +0 +0 +0 +0 +2 +0$`, lines[4])
-	require.Equal(t, "3 deletions wait for away, which is away since "+since.UTC().Format(time.RFC3339)+" (3h); if it is gone for good: argocd-agentctl agent release-deletions away --reason ...", lines[5])
-	require.Equal(t, "1 deletions wait for new, which was not there since the principal started; if it is gone for good: argocd-agentctl agent release-deletions new --reason ...", lines[6])
+	require.Equal(t, "waiting for away, which is away since "+since.UTC().Format(time.RFC3339)+" (3h): 3 deletions; if it is gone for good: argocd-agentctl agent release-deletions away --reason ...", lines[5])
+	require.Equal(t, "waiting for new, which was not there since the principal started: 1 deletion; if it is gone for good: argocd-agentctl agent release-deletions new --reason ...", lines[6])
 }
 
 func TestAgesAreShort(t *testing.T) {
@@ -90,7 +90,7 @@ func control(t *testing.T, letters []admin.Letter, args ...string) (code int, ou
 // An id that two letters have is none before it is said whose is meant.
 func TestIdsAreUnambiguous(t *testing.T) {
 	letter := func(agent, side, id string) admin.Letter {
-		return admin.Letter{Agent: agent, Side: side, Letter: ledger.Letter{ID: id, Key: "Application//web"}}
+		return admin.Letter{Agent: agent, Side: side, Letter: ledger.Letter{ID: id, Key: "Application/web"}}
 	}
 	all := []admin.Letter{letter("one", "spoke", "0a"), letter("three", "spoke", "0a"), letter("two", "spoke", "0b"), letter("one", "hub", "0c")}
 	code, _, errs, changed := control(t, all, "deadletter", "drop", "0a")

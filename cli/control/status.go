@@ -19,10 +19,11 @@ func statusCommand() *cli.Command {
 		Before: shell.NoArguments,
 		Action: status,
 		Description: "Shows every registered agent: whether it is connected and since when (if it is not, since\n" +
-			"when it is away), whether each side has all that the other has said (in step), how many objects\n" +
-			"the control plane says something of and how many of the agent's it knows, and what waits for\n" +
-			"somebody on either side: objects whose writes fail, deletions that are held until they are\n" +
-			"approved, deletions that wait until the agent has carried them out, dead letters.\n" +
+			"when it is away, or never, as long as the principal has run), whether each side has all that the\n" +
+			"other has said (IN STEP), how many objects the control plane says something of (ROWS) and how many\n" +
+			"of the agent's it knows (COPIED), and what waits for somebody on either side: objects whose writes\n" +
+			"fail (RETRYING), deletions that are held until they are approved (HELD), deletions that wait until\n" +
+			"the agent has carried them out (WAITING), and what could not be done at all (DEAD LETTERS).\n" +
 			"A question mark is what an agent that is away does not say.\n\n" +
 			"   argocd-agentctl status\n" +
 			"   argocd-agentctl status -o json" + askHelp,
@@ -89,7 +90,7 @@ func stuck(now time.Time, a admin.Agent) string {
 	if !a.Since.IsZero() {
 		away = "which is away since " + a.Since.UTC().Format(time.RFC3339) + " (" + ago(now, a.Since) + ")"
 	}
-	return fmt.Sprintf("%d deletions wait for %s, %s; if it is gone for good: argocd-agentctl agent release-deletions %[2]s --reason ...", a.Hub.Waiting, a.Name, away)
+	return fmt.Sprintf("waiting for %s, %s: %s; if it is gone for good: argocd-agentctl agent release-deletions %[1]s --reason ...", a.Name, away, shell.Count(a.Hub.Waiting, "deletion"))
 }
 
 // errorOf returns what fails on either side.

@@ -106,9 +106,9 @@ func sum(verdicts []admin.Verdict) (said string, well bool) {
 			silent++
 		}
 	}
-	said = fmt.Sprintf("%d differences in %d objects", found, objects)
+	said = shell.Count(found, "difference") + " in " + shell.Count(objects, "object")
 	if silent > 0 {
-		said += fmt.Sprintf(", and %d of %d agents not compared", silent, len(verdicts))
+		said += fmt.Sprintf(", and %d of %s not compared", silent, shell.Count(len(verdicts), "agent"))
 	}
 	return said, found+silent == 0
 }

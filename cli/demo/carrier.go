@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"crypto/tls"
 	"path/filepath"
 
 	"go.uber.org/zap"
@@ -31,20 +30,20 @@ type listener interface {
 	Addr(ctx context.Context) (string, error)
 }
 
-func (c Carrier) hub(w *world, tls *tls.Config, log *zap.Logger) (listener, error) {
+func (c Carrier) hub(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
 	if c == GRPC {
-		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: anyPort, TLS: tls, Authenticate: identity.SubjectName})
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
 	}
-	return natslink.NewHub(natslink.HubConfig{Common: w.natsCommon("principal", log), Listen: anyPort, TLS: tls, Authenticate: identity.SubjectName})
+	return natslink.NewHub(natslink.HubConfig{Common: w.natsCommon("principal", log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
 }
 
-func (c Carrier) dialer(w *world, s *spoke, tls *tls.Config, log *zap.Logger) (transport.Dialer, error) {
+func (c Carrier) dialer(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
 	if c == GRPC {
 		return grpclink.NewDialer(grpclink.DialerConfig{
-			Common: grpcCommon(log), Agent: s.Name, Connect: s.line.address(), TLS: tls, StateDir: w.messages(s.Name),
+			Common: grpcCommon(log), Agent: s.Name, Connect: s.line.address(), Credentials: own, StateDir: w.messages(s.Name),
 		})
 	}
-	return natslink.NewLeaf(natslink.LeafConfig{Common: w.natsCommon(s.Name, log), Agent: s.Name, Connect: s.line.address(), TLS: tls})
+	return natslink.NewLeaf(natslink.LeafConfig{Common: w.natsCommon(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own})
 }
 
 // messages is where a program keeps messages.

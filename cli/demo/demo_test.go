@@ -29,7 +29,7 @@ func TestStory(t *testing.T) {
 func TestSabotageIsFound(t *testing.T) {
 	for lie, want := range map[Lie]string{
 		Drop:     "edge-1: Application/argocd/search is not there",
-		Corrupt:  "edge-1: Application//search: spec: hub has ",
+		Corrupt:  "edge-1: Application/search: spec: hub has ",
 		Undelete: "edge-1: Application/argocd/shop is there, and should not be",
 	} {
 		t.Run(string(lie), func(t *testing.T) {

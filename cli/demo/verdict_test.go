@@ -95,7 +95,7 @@ func TestVerdict(t *testing.T) {
 			func(w *world) {
 				w.hub.Edit(onHub(&spoke{}, "x"), func(o *resource.Object) { o.Parts[resource.Spec] = "{}" })
 			},
-			"control plane: Application//x is there, and should not be",
+			"control plane: Application/x is there, and should not be",
 		},
 		"drift": {
 			func(w *world) { revise(w.spokes[1].cluster, onSpoke("guestbook"), "hacked") },
@@ -110,7 +110,7 @@ func TestVerdict(t *testing.T) {
 		},
 		"label": {
 			func(w *world) { label(w.lost().cluster, onSpoke("search"), "team", "lead") },
-			"edge-1: Application//search: label: hub has team=web, spoke has team=lead",
+			"edge-1: Application/search: label: hub has team=web, spoke has team=lead",
 		},
 		"another project": {
 			func(w *world) {
@@ -130,7 +130,7 @@ func TestVerdict(t *testing.T) {
 			func(w *world) {
 				w.lost().cluster.Edit(onSpoke("search"), func(o *resource.Object) { o.Origin.UID = "x" })
 			},
-			"edge-1: Application//search: origin: ",
+			"edge-1: Application/search: origin: ",
 		},
 		"what is a user's own is taken over": {
 			func(w *world) {

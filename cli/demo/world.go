@@ -102,12 +102,12 @@ func (w *world) startSpoke(a backend.Agent, principal string, l Lie) error {
 
 // startPrincipal returns the address that the principal listens on.
 func (w *world) startPrincipal(r roster) (string, error) {
-	tls, err := throwaway.Files(w.pki(), throwaway.Principal).Server(time.Now())
+	own, err := throwaway.Files(w.pki(), throwaway.Principal).Credentials(time.Now())
 	if err != nil {
 		return "", err
 	}
 	log := w.log.Named("principal")
-	hub, err := w.carrier.hub(w, tls, log)
+	hub, err := w.carrier.hub(w, own, log)
 	if err != nil {
 		return "", err
 	}
@@ -125,12 +125,12 @@ func (w *world) startPrincipal(r roster) (string, error) {
 // startAgent starts an agent's program, on the disk that the one before has left. It waits
 // until its messages are there, and not for the principal.
 func (w *world) startAgent(s *spoke) error {
-	tls, err := throwaway.Files(w.pki(), s.Name).Client(time.Now())
+	own, err := throwaway.Files(w.pki(), s.Name).Credentials(time.Now())
 	if err != nil {
 		return err
 	}
 	log := w.log.Named(s.Name)
-	dialer, err := w.carrier.dialer(w, s, tls, log)
+	dialer, err := w.carrier.dialer(w, s, own, log)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type Source struct {
 	// Conflict reports whether a controller of the control plane reconciles agents'
 	// Applications; nil where nobody could know.
 	Conflict func() bool
+	Expiry   func() time.Time // of this side's certificate
 }
 
 // A series is one metric of each link: a row of the table.
@@ -71,6 +72,7 @@ type collector struct {
 	agents *prometheus.Desc
 	since  *prometheus.Desc
 	rival  *prometheus.Desc
+	expiry *prometheus.Desc
 }
 
 // NewCollector returns a collector of a Source.
@@ -79,6 +81,7 @@ func NewCollector(s Source) prometheus.Collector {
 		source: s,
 		agents: prometheus.NewDesc(prefix+"agents", "Agents by what is done about them.", []string{"state"}, nil),
 		rival:  prometheus.NewDesc(prefix+"controller_conflict", "Whether an application controller of the control plane reconciles agents' Applications.", nil, nil),
+		expiry: prometheus.NewDesc(prefix+"certificate_expiry_timestamp_seconds", "When this side's own certificate expires, in seconds since 1970.", nil, nil),
 		since:  prometheus.NewDesc(prefix+"store_trouble_seconds", "For how long a store of the transport has had a trouble: full, quota, read-only or lost.", []string{"agent", "what"}, nil),
 	}
 	for _, row := range table {
@@ -92,6 +95,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.agents
 	out <- c.since
 	out <- c.rival
+	out <- c.expiry
 	for _, d := range c.series {
 		out <- d
 	}
@@ -112,6 +116,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if c.source.Conflict != nil {
 		out <- prometheus.MustNewConstMetric(c.rival, prometheus.GaugeValue, number(c.source.Conflict()))
 	}
+	out <- prometheus.MustNewConstMetric(c.expiry, prometheus.GaugeValue, float64(c.source.Expiry().Unix()))
 	if c.source.Troubles == nil {
 		return
 	}

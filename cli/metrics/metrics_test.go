@@ -58,6 +58,7 @@ func TestWhatIsTold(t *testing.T) {
 	source := metrics.Source{
 		Links:    func() []metrics.Link { return links },
 		Conflict: func() bool { return true },
+		Expiry:   func() time.Time { return time.Unix(1800000000, 0) },
 		Troubles: func() []transport.Trouble {
 			return []transport.Trouble{{Agent: "edge-1", What: "log quota", Since: time.Now().Add(-time.Hour)}}
 		},
@@ -71,7 +72,7 @@ func TestWhatIsTold(t *testing.T) {
 		`argocd_agent_dead_letters{agent="edge-1"} 8`, `argocd_agent_dead_letters_total{agent="edge-1"} 9`,
 		`argocd_agent_object_errors_total{agent="edge-1"} 10`, `argocd_agent_object_pending_total{agent="edge-1"} 11`,
 		`argocd_agent_held_deletions{agent="edge-1"} 2`, `argocd_agent_failing{agent="edge-1"} 1`, `argocd_agent_failing{agent="edge-2"} 0`,
-		`argocd_agent_controller_conflict 1`,
+		`argocd_agent_controller_conflict 1`, `argocd_agent_certificate_expiry_timestamp_seconds 1.8e+09`,
 		`argocd_agent_agents{state="failing"} 1`, `argocd_agent_agents{state="serving"} 1`,
 	} {
 		require.Contains(t, lines, want)
@@ -102,7 +103,7 @@ func TestTheTableIsWritten(t *testing.T) {
 		switch {
 		case strings.HasSuffix(name, "_agents"):
 			labels = "state"
-		case strings.HasSuffix(name, "_conflict"):
+		case strings.HasSuffix(name, "_conflict"), strings.HasSuffix(name, "_expiry_timestamp_seconds"):
 			labels = ""
 		case strings.HasSuffix(name, "_store_trouble_seconds"):
 			labels = "agent, what"

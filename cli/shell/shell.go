@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v2/altsrc"
 )
 
 // The exit codes of every command.
@@ -70,10 +71,6 @@ func prepare(path string, commands []*cli.Command) {
 	}
 }
 
-func misused(c *cli.Context, err error, _ bool) error {
-	return &UsageError{Where: commandLine(c), What: err.Error(), Advice: "see --help"}
-}
-
 // unknownCommand is the action of what has only commands below it.
 func unknownCommand(c *cli.Context) error {
 	if !c.Args().Present() {
@@ -108,22 +105,21 @@ func Arguments(c *cli.Context) []string {
 	return all
 }
 
-func misuse(c *cli.Context, format string, args ...any) error {
-	return &UsageError{Where: commandLine(c), What: fmt.Sprintf(format, args...), Advice: "see --help"}
-}
-
 type argumentsKey struct{}
 
 // gathered returns an action that finds all flags set, wherever they stand: the library
-// reads none behind the first argument.
+// reads none behind the first argument. Who asks for help there does not want it done.
 func gathered(action cli.ActionFunc) cli.ActionFunc {
 	if action == nil {
 		return nil
 	}
 	return func(c *cli.Context) error {
 		all, err := gather(c)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case c.Bool("help"):
+			return cli.ShowCommandHelp(c.Lineage()[1], c.Command.Name)
 		}
 		c.Context = context.WithValue(c.Context, argumentsKey{}, all)
 		return action(c)
@@ -131,44 +127,62 @@ func gathered(action cli.ActionFunc) cli.ActionFunc {
 }
 
 // gather sets the flags between and behind the arguments of a command, and returns those.
+// Whatever stands behind "--" is an argument.
 func gather(c *cli.Context) (all []string, err error) {
 	for rest := c.Args().Slice(); len(rest) > 0; rest = rest[1:] {
-		name, value, whole := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+		name, value, whole := strings.Cut(dashed(rest[0]), "=")
+		f := flagNamed(c, name)
 		switch {
-		case !strings.HasPrefix(rest[0], "-") || name == "":
+		case rest[0] == "--":
+			return append(all, rest[1:]...), nil
+		case name == "":
 			all = append(all, rest[0])
 			continue
+		case f == nil:
+			return nil, misuse(c, "flag provided but not defined: -%s", name)
 		case whole:
-		case isSwitch(c, name):
+		case isSwitch(f):
 			value = "true"
 		case len(rest) > 1:
 			rest = rest[1:]
 			value = rest[0]
 		default:
-			return nil, misuse(c, "flag needs a value: --%s", name)
+			return nil, misuse(c, "flag needs an argument: -%s", name)
 		}
-		if err := c.Set(longName(c, name), value); err != nil {
-			return nil, misuse(c, "%v", err)
+		if err := c.Set(f.Names()[0], value); err != nil {
+			if err.Error() == "parse error" { // the library says whose where it finds the flag itself
+				err = fmt.Errorf("invalid value %q for flag -%s: %w", value, name, err)
+			}
+			return nil, misuse(c, "%w", err)
 		}
 	}
 	return all, nil
 }
 
-func isSwitch(c *cli.Context, name string) bool {
-	return slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool {
-		_, ok := f.(*cli.BoolFlag)
-		return ok && slices.Contains(f.Names(), name)
-	})
+// dashed returns what stands behind the one or two dashes of a flag, "" if there are none.
+func dashed(text string) string {
+	name, is := strings.CutPrefix(text, "-")
+	if !is {
+		return ""
+	}
+	return strings.TrimPrefix(name, "-")
 }
 
-// longName returns the name of a flag by which its value is asked for.
-func longName(c *cli.Context, name string) string {
-	for _, f := range c.Command.Flags {
-		if slices.Contains(f.Names(), name) {
-			return f.Names()[0]
-		}
+// flagNamed returns the flag of a command that has a name, nil if there is none.
+func flagNamed(c *cli.Context, name string) cli.Flag {
+	i := slices.IndexFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	if i < 0 {
+		return nil
 	}
-	return name
+	return c.Command.Flags[i]
+}
+
+func isSwitch(f cli.Flag) bool {
+	switch f.(type) {
+	case *cli.BoolFlag, *altsrc.BoolFlag:
+		return true
+	}
+	return false
 }
 
 func commandLine(c *cli.Context) string {

@@ -46,7 +46,7 @@ func run(t *testing.T, args ...string) (code int, told map[string]any, complaint
 				return err
 			}},
 			{Name: "break", Action: func(*cli.Context) error { return errors.New("disk:\nfull") }},
-			{Name: "pet", Subcommands: []*cli.Command{{Name: "feed", Flags: []cli.Flag{&cli.StringFlag{Name: "with", Aliases: []string{"w"}}, &cli.BoolFlag{Name: "twice", Aliases: []string{"t"}}}, Action: func(c *cli.Context) error {
+			{Name: "pet", Subcommands: []*cli.Command{{Name: "feed", Flags: []cli.Flag{&cli.StringFlag{Name: "with", Aliases: []string{"w"}}, &cli.BoolFlag{Name: "twice", Aliases: []string{"t"}}, f.Bool("now", "", "")}, Action: func(c *cli.Context) error {
 				told["with"], told["twice"] = c.String("with"), c.Bool("twice") // before the argument is asked for
 				name, err := Argument(c, "the pet's name")
 				told["pet"] = name
@@ -72,10 +72,32 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{{"rex", "--with", "bones", "--twice"}, {"--with", "bones", "-t", "rex"}, {"rex", "-t", "-with=bones"}, {"rex", "-t", "-w", "bones"}, {"--twice", "rex", "--with=bones"}} {
+	for _, args := range [][]string{{"rex", "--now", "--with=bones", "--twice"}, {"--twice", "--with", "bones", "rex", "--"}, {"rex", "--with", "bones", "--twice"}, {"--with", "bones", "-t", "rex"}, {"rex", "-t", "-with=bones"}, {"rex", "-t", "-w", "bones"}, {"--twice", "rex", "--with=bones"}} {
 		code, told, complaint := run(t, append([]string{"pet", "feed"}, args...)...)
 		require.Zero(t, code, complaint)
 		require.Equal(t, map[string]any{"pet": "rex", "with": "bones", "twice": true}, told)
+	}
+}
+
+// Behind "--" there are only arguments.
+func TestArgumentsThatLookLikeFlags(t *testing.T) {
+	code, told, _ := run(t, "pet", "feed", "--with", "bones", "--", "rex")
+	require.Zero(t, code)
+	require.Equal(t, map[string]any{"pet": "rex", "with": "bones", "twice": false}, told)
+	code, told, complaint := run(t, "pet", "feed", "rex", "--", "--twice")
+	require.Equal(t, Usage, code)
+	require.Equal(t, "tool: pet feed: argument \"--twice\" is not expected; see --help\n", complaint)
+	require.Equal(t, false, told["twice"])
+}
+
+// Whoever asks for help is shown it, wherever he does: nothing is done.
+func TestHelpIsNothingDone(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"rex", "--help"}, {"rex", "-h"}, {"rex", "--with", "bones", "--help", "--twice"}} {
+		code, told, shown := run(t, append([]string{"pet", "feed"}, args...)...)
+		require.Zero(t, code)
+		require.Empty(t, told, args)
+		require.Contains(t, shown, "tool pet feed", args)
+		require.Contains(t, shown, "--twice", args)
 	}
 }
 
@@ -95,9 +117,12 @@ func TestMisuse(t *testing.T) {
 		"nothing":            {nil, "", "tool: command line: no command is given; see --help"},
 		"unknown command":    {[]string{"sevre"}, "", `tool: command line: there is no command "sevre"; see --help`},
 		"unknown subcommand": {[]string{"pet", "wash"}, "", `tool: pet: there is no command "wash"; see --help`},
-		"unknown flag":       {[]string{"serve", "--colour", "red"}, "", "tool: serve: flag provided but not defined: -colour; see --help"},
-		"bad number":         {[]string{"serve", "--port", "many"}, "", `tool: serve: invalid value "many" for flag -port: parse error; see --help`},
-		"bad environment":    {[]string{"serve"}, "many", `tool: serve: could not parse "many" as int value from environment variable "TEST_LISTEN_PORT" for flag port: strconv.ParseInt: parsing "many": invalid syntax; see --help`},
+		"unknown flag":       {[]string{"serve", "--colour", "red"}, "", "tool: serve: there is no flag --colour; see --help"},
+		"bad number":         {[]string{"serve", "--port", "many"}, "", `tool: --port: "many" is no whole number; see --help`},
+		"bad duration":       {[]string{"serve", "--tick", "soon"}, "", `tool: --tick: "soon" is no duration such as 1s or 24h; see --help`},
+		"bad switch":         {[]string{"pet", "feed", "--twice=maybe", "a"}, "", `tool: --twice: "maybe" is neither true nor false; see --help`},
+		"bad switch behind":  {[]string{"pet", "feed", "a", "--twice=maybe"}, "", `tool: --twice: "maybe" is neither true nor false; see --help`},
+		"bad environment":    {[]string{"serve"}, "many", `tool: TEST_LISTEN_PORT: "many" is no whole number; see --help`},
 		"no choice":          {[]string{"serve", "--color", "green"}, "", `tool: --color: "green" is none of its values; choose one of blue, red`},
 		"no port":            {[]string{"serve", "--port", "70000"}, "", "tool: --port: 70000 is no port; choose one from 1 to 65535, or 0 for none"},
 		"no duration":        {[]string{"serve", "--tick", "0s"}, "", "tool: --tick: 0s is not above zero; write a duration such as 1s"},
@@ -106,8 +131,10 @@ func TestMisuse(t *testing.T) {
 		"argument too many":  {[]string{"serve", "now"}, "", `tool: serve: argument "now" is not expected; see --help`},
 		"argument missing":   {[]string{"pet", "feed"}, "", "tool: pet feed: the pet's name is not given; see --help"},
 		"two arguments":      {[]string{"pet", "feed", "a", "b"}, "", `tool: pet feed: argument "b" is not expected; see --help`},
-		"flag behind":        {[]string{"pet", "feed", "a", "--by", "b"}, "", "tool: pet feed: no such flag -by; see --help"},
-		"value missing":      {[]string{"pet", "feed", "a", "--with"}, "", "tool: pet feed: flag needs a value: --with; see --help"},
+		"flag behind":        {[]string{"pet", "feed", "a", "--by", "b"}, "", "tool: pet feed: there is no flag --by; see --help"},
+		"no flag, no value":  {[]string{"pet", "feed", "a", "--by"}, "", "tool: pet feed: there is no flag --by; see --help"},
+		"three dashes":       {[]string{"pet", "feed", "a", "---twice"}, "", "tool: pet feed: there is no flag ---twice; see --help"},
+		"value missing":      {[]string{"pet", "feed", "a", "--with"}, "", "tool: --with: has no value; see --help"},
 		"file missing":       {[]string{"serve", "--config", missing}, "", "tool: --config " + missing + ": no such file or directory; name a readable YAML file"},
 		"file is a folder":   {[]string{"serve", "--config", dir}, "", "tool: --config " + dir + ": is a directory; name a readable YAML file"},
 		"unknown key":        {[]string{"serve", "--config", unknown}, "", "tool: " + unknown + `: there is no key "colour"; use the names of the flags, see --help`},

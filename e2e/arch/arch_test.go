@@ -31,7 +31,7 @@ var rules = []rule{
 	{"sync/project", []string{"std", "sync/resource", "github.com/gobwas/glob", "github.com/dlclark/regexp2"}, "what a project permits is decided from what it says alone, with the patterns as Argo CD reads them"},
 	{"sync/verify", []string{"std", "sync/resource", "backend"}, "what judges the engine must not be the engine"},
 	{"transport", []string{"std", "github.com/cloudevents/sdk-go/v2/event"}, "what a link promises holds for all of them"},
-	{"transport/identity/...", []string{"std", "transport/identity/..."}, "identity is the one thing that adapters share"},
+	{"transport/identity/...", []string{"std", "transport/identity/...", "go.uber.org/zap/..."}, "identity is the one thing that adapters share"},
 	{"transport/linktest/...", []string{"std", "transport", "transport/linktest/...", "github.com/cloudevents/...", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/net/nettest", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
 	{"transport/mux", []string{"std", "transport"}, "adapters share how streams are made of packets, and it knows none of them"},
 	{"transport/packetlink", []string{"std", "transport", "transport/mux"}, "what makes a Link of packets knows no adapter"},

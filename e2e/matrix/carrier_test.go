@@ -49,18 +49,18 @@ func carriers() []carrier {
 			return append(e.stored(), "--server-address", host, "--server-port", port)
 		},
 		hub: func(e ends) (transport.Hub, error) {
-			tls, err := throwaway.Files(e.certs, e.name).Server(time.Now())
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
 			if err != nil {
 				return nil, err
 			}
-			return natslink.NewHub(natslink.HubConfig{Common: e.common(), Listen: e.address, TLS: tls, Authenticate: identity.SubjectName})
+			return natslink.NewHub(natslink.HubConfig{Common: e.common(), Listen: e.address, Credentials: own, Authenticate: identity.SubjectName})
 		},
 		dialer: func(e ends) (transport.Dialer, error) {
-			tls, err := throwaway.Files(e.certs, e.name).Client(time.Now())
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
 			if err != nil {
 				return nil, err
 			}
-			return natslink.NewLeaf(natslink.LeafConfig{Common: e.common(), Agent: e.name, Connect: e.address, TLS: tls})
+			return natslink.NewLeaf(natslink.LeafConfig{Common: e.common(), Agent: e.name, Connect: e.address, Credentials: own})
 		},
 		taken: func(ctx context.Context, _ *world, s *side) (map[string]uint64, error) {
 			return monitor.Sequences(ctx, s.ends.monitor)
@@ -75,18 +75,18 @@ func carriers() []carrier {
 			return []string{"--transport", "grpc", "--state-dir", e.dir, "--server-address", host, "--server-port", port}
 		},
 		hub: func(e ends) (transport.Hub, error) {
-			tls, err := throwaway.Files(e.certs, e.name).Server(time.Now())
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
 			if err != nil {
 				return nil, err
 			}
-			return grpclink.NewHub(grpclink.HubConfig{Common: e.grpc(), Listen: e.address, TLS: tls, Authenticate: identity.SubjectName})
+			return grpclink.NewHub(grpclink.HubConfig{Common: e.grpc(), Listen: e.address, Credentials: own, Authenticate: identity.SubjectName})
 		},
 		dialer: func(e ends) (transport.Dialer, error) {
-			tls, err := throwaway.Files(e.certs, e.name).Client(time.Now())
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
 			if err != nil {
 				return nil, err
 			}
-			return grpclink.NewDialer(grpclink.DialerConfig{Common: e.grpc(), Agent: e.name, Connect: e.address, TLS: tls, StateDir: e.dir})
+			return grpclink.NewDialer(grpclink.DialerConfig{Common: e.grpc(), Agent: e.name, Connect: e.address, Credentials: own, StateDir: e.dir})
 		},
 		taken: func(_ context.Context, w *world, _ *side) (map[string]uint64, error) {
 			return map[string]uint64{"line": w.line.Long()}, nil

@@ -138,7 +138,7 @@ func rebuilt(t *testing.T, w *world) {
 	w.principalAccount(t)
 	require.NoError(t, w.principal.Start(t.Context()))
 	require.NotEqual(t, old, w.identity(t))
-	one, two := append(e.one.names(t), "AppProject//default"), append(e.two.names(t), "AppProject//default")
+	one, two := append(e.one.names(t), "AppProject/default"), append(e.two.names(t), "AppProject/default")
 	within(t, patience, all(w.holds(e.one, one...), w.holds(e.two, two...)))
 	e.stays(t, 3*time.Second)
 

@@ -60,11 +60,11 @@ func joins(t *testing.T, w *world) {
 	require.Contains(t, plan, "take over Application/joined\n")
 	require.Contains(t, plan, "\n+  revisionHistoryLimit: 3\n")
 	require.Contains(t, plan, "create Application/joined-new\n")
-	require.Contains(t, plan, "agent edge-1 observes: 2 objects would be changed, and 0 are adopted\n")
+	require.Contains(t, plan, "agent edge-1 observes: it would change 2 objects, and has adopted 0\n")
 
 	// One is adopted: it is the hub's, and what it has deployed is as it was. That is so after
 	// a restart, too.
-	require.Contains(t, w.ask(t, "adopt", a.name, "joined"), "adopted 1 objects of agent edge-1\n")
+	require.Contains(t, w.ask(t, "adopt", a.name, "joined"), "adopted 1 object of agent edge-1\n")
 	require.NoError(t, a.spoke.is("joined", has(int64(3), "spec", "revisionHistoryLimit"))(t.Context()))
 	within(t, patience, a.hub.is("joined", healthy, waiting("")))
 	a.stop(t)
@@ -78,7 +78,7 @@ func joins(t *testing.T, w *world) {
 	require.NoError(t, a.spoke.gone("joined-new")(t.Context()))
 
 	// It is let go: it is what it was, and follows no more.
-	require.Contains(t, w.ask(t, "adopt", a.name, "joined", "--undo"), "let go 1 objects of agent edge-1\n")
+	require.Contains(t, w.ask(t, "adopt", a.name, "joined", "--undo"), "let go 1 object of agent edge-1\n")
 	was := a.spoke.get(t, "joined")
 	require.Equal(t, at(there, "spec"), at(was, "spec"))
 	require.Equal(t, there.GetFinalizers(), was.GetFinalizers())
@@ -102,7 +102,7 @@ func joins(t *testing.T, w *world) {
 	))
 	require.Equal(t, there.GetUID(), a.spoke.get(t, "joined").GetUID())
 	require.Equal(t, workload, a.workload(t, "joined"))
-	require.Contains(t, w.ask(t, "plan", a.name), "agent edge-1 does not observe: nothing is to be changed\n")
+	require.Contains(t, w.ask(t, "plan", a.name), "agent edge-1 does not observe, and is about to change nothing\n")
 	_, err := w.tryToAsk(t.Context(), "adopt", a.name, "joined")
 	require.ErrorContains(t, err, "the agent does not observe")
 }

@@ -41,11 +41,11 @@ func natsServer(ts *testscript.TestScript, neg bool, args []string) {
 	case !neg && len(args) == 2 && args[0] == "start" && h.server == nil:
 		if h.options.StoreDir == "" {
 			dir := ts.MkAbs(args[1])
-			secured, err := identity.Files{CA: dir + "/ca.crt", Cert: dir + "/principal.crt", Key: dir + "/principal.key"}.Server(time.Now())
+			secured, err := identity.Files{CA: dir + "/ca.crt", Cert: dir + "/principal.crt", Key: dir + "/principal.key"}.Credentials(time.Now())
 			ts.Check(err)
 			h.options = server.Options{
 				Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: ts.MkAbs("nats.d"),
-				TLS: true, TLSVerify: true, TLSTimeout: patience.Seconds(), TLSConfig: secured,
+				TLS: true, TLSVerify: true, TLSTimeout: patience.Seconds(), TLSConfig: secured.Server(),
 			}
 		}
 		s, err := server.NewServer(&h.options)

@@ -73,10 +73,10 @@ func (n *nats) store(name string) string { return filepath.Join(n.dir, "store-"+
 func (n *nats) StartHub(t testing.TB) transport.Hub {
 	pair, err := n.ca.IssueServer("principal", []string{"127.0.0.1"}, n.pki())
 	require.NoError(t, err)
-	tls, err := n.files("principal", pair).Server(time.Now())
+	own, err := n.files("principal", pair).Credentials(time.Now())
 	require.NoError(t, err)
 	hub, err := natslink.NewHub(natslink.HubConfig{
-		Common: n.common("hub"), Listen: "127.0.0.1:0", TLS: tls, Authenticate: identity.SubjectName,
+		Common: n.common("hub"), Listen: "127.0.0.1:0", Credentials: own, Authenticate: identity.SubjectName,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -124,10 +124,10 @@ func (n *nats) line(agent string) *netfault.Line {
 func (n *nats) StartAgent(t testing.TB, agent string) transport.Dialer {
 	pair, err := n.ca.IssueAgent(agent, n.pki())
 	require.NoError(t, err)
-	tls, err := n.files(agent, pair).Client(time.Now())
+	own, err := n.files(agent, pair).Credentials(time.Now())
 	require.NoError(t, err)
 	leaf, err := natslink.NewLeaf(natslink.LeafConfig{
-		Common: n.common(agent), Agent: agent, Connect: n.line(agent).Addr(), TLS: tls,
+		Common: n.common(agent), Agent: agent, Connect: n.line(agent).Addr(), Credentials: own,
 	})
 	require.NoError(t, err)
 	return leaf

@@ -201,7 +201,7 @@ func TestPasswordsAreNowhereInClear(t *testing.T) {
 	letters := v.letters[vaultAgent].Book("principal").All()
 	require.Len(t, letters, 1)
 	require.Equal(t, ledger.Refused, letters[0].Cause)
-	require.Equal(t, "Secret//refused", letters[0].Key)
+	require.Equal(t, "Secret/refused", letters[0].Key)
 	require.Contains(t, string(letters[0].Event), `"sealed"`, "the letter holds the message, and only sealed")
 
 	for _, restart := range []func(){

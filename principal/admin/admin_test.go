@@ -59,7 +59,7 @@ func TestShowsDeletionsThatWait(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, one.Hub.Waiting)
 		require.Len(t, one.Waiting, 1)
-		require.Equal(t, "Application//web", one.Waiting[0].Key)
+		require.Equal(t, "Application/web", one.Waiting[0].Key)
 	})
 }
 
@@ -82,7 +82,7 @@ func TestApprovesWhatWasSeen(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, seen.Held, 9)
 		require.Equal(t, SpokeSide, seen.Held[0].Side)
-		require.Equal(t, "Application//web-0", seen.Held[0].Key)
+		require.Equal(t, "Application/web-0", seen.Held[0].Key)
 		require.Len(t, one.All(), 10)
 
 		v := r.verdict("one")
@@ -106,7 +106,7 @@ func TestApprovesWhatWasSeen(t *testing.T) {
 		require.Empty(t, r.verdict("one").Differences)
 		told := r.log.FilterMessage("held deletions are approved").All()
 		require.Len(t, told, 1)
-		require.Equal(t, map[string]any{"agent": "one", "copies": int64(10), "first": "Application//web-0"}, told[0].ContextMap())
+		require.Equal(t, map[string]any{"agent": "one", "copies": int64(10), "first": "Application/web-0"}, told[0].ContextMap())
 	})
 }
 

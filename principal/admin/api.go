@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"strings"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
@@ -162,8 +161,6 @@ type Difference struct {
 // String returns the difference as one line, without the agent.
 func (d Difference) String() string {
 	what := verify.Difference{What: verify.What(d.What), Hub: d.Hub, Spoke: d.Spoke, Reason: d.Reason}
-	if k := strings.SplitN(d.Key, "/", 3); len(k) == 3 {
-		what.Key = resource.Key{Kind: resource.Kind(k[0]), Namespace: k[1], Name: k[2]}
-	}
+	what.Key, _ = resource.ParseKey(d.Key)
 	return what.String()
 }

@@ -38,7 +38,7 @@ func TestLettersOfBothSides(t *testing.T) {
 				require.Len(t, all.Letters, 1)
 				require.Contains(t, all.Unread, "two", "it is away")
 				l := all.Letters[0]
-				require.Equal(t, []string{"one", side, "Application//web", "refused"}, []string{l.Agent, l.Side, l.Key, string(l.Cause)})
+				require.Equal(t, []string{"one", side, "Application/web", "refused"}, []string{l.Agent, l.Side, l.Key, string(l.Cause)})
 				require.Empty(t, l.Event)
 				whole, err := r.Letter(t.Context(), l)
 				require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestLettersOfBothSides(t *testing.T) {
 				require.Empty(t, all.Letters)
 				told := r.log.FilterMessage("a dead letter is retried").All()
 				require.Len(t, told, 1)
-				require.Equal(t, map[string]any{"agent": "one", "side": side, "id": l.ID, "key": "Application//web", "cause": "refused"}, told[0].ContextMap())
+				require.Equal(t, map[string]any{"agent": "one", "side": side, "id": l.ID, "key": "Application/web", "cause": "refused"}, told[0].ContextMap())
 				require.ErrorContains(t, r.Retry(t.Context(), l), "there is no such dead letter")
 
 				// Another one is dropped.

@@ -47,7 +47,7 @@ func TestPlanAndAdoptFromTheHub(t *testing.T) {
 		web := []Object{{Kind: "Application", Namespace: "one", Name: "web"}}
 		done, err := r.Adopt(t.Context(), "one", Adoption{Objects: web})
 		require.NoError(t, err)
-		require.Equal(t, inquiry.Adopted{Done: []string{"Application//web"}, Pending: []string{}}, done)
+		require.Equal(t, inquiry.Adopted{Done: []string{"Application/web"}, Pending: []string{}}, done)
 		require.Equal(t, 1, r.log.FilterMessage("adoption is decided").Len())
 		settle()
 		require.Empty(t, r.verdict("one").Differences)

@@ -97,22 +97,22 @@ func TestVerifyTellsEachDifference(t *testing.T) {
 			got[d.Key+": "+d.What] = d
 		}
 		for what, reason := range map[string]string{
-			"Application//new: missing":             "of the spoke: refused: quota",
-			"Application//spec: spec":               "of the spoke: refused: quota",
-			"Application//label: label":             "of the spoke: refused: quota",
-			"Application//lost: extra":              "its removal has not arrived",
-			"Application//dying: not deleted":       "of the spoke: refused: quota",
-			"Application//vanishing: being deleted": "it is made again once it has vanished",
-			"Application//status: status":           "of the hub: failing: out of order",
-			"Application//taken: origin":            "of the spoke: occupied",
+			"Application/new: missing":             "of the spoke: refused: quota",
+			"Application/spec: spec":               "of the spoke: refused: quota",
+			"Application/label: label":             "of the spoke: refused: quota",
+			"Application/lost: extra":              "its removal has not arrived",
+			"Application/dying: not deleted":       "of the spoke: refused: quota",
+			"Application/vanishing: being deleted": "it is made again once it has vanished",
+			"Application/status: status":           "of the hub: failing: out of order",
+			"Application/taken: origin":            "of the spoke: occupied",
 		} {
 			require.Contains(t, got, what)
 			require.Contains(t, got[what].Reason, reason, what)
 		}
 		require.Len(t, got, 8)
-		require.Contains(t, got["Application//spec: spec"].Hub, `"v2"`, "it is shown where the texts differ")
-		require.Contains(t, got["Application//spec: spec"].Spoke, `"v1"`)
-		require.Contains(t, got["Application//spec: spec"].String(), "Application//spec: spec: hub has …")
+		require.Contains(t, got["Application/spec: spec"].Hub, `"v2"`, "it is shown where the texts differ")
+		require.Contains(t, got["Application/spec: spec"].Spoke, `"v1"`)
+		require.Contains(t, got["Application/spec: spec"].String(), "Application/spec: spec: hub has …")
 	})
 }
 

@@ -82,7 +82,7 @@ func (e *Engine) notice(o *resource.Object, en *entry) {
 // was there. What an earlier process has said is believed for as long as this one does not
 // know better: a restart is no news.
 func (e *Engine) pending(o resource.Object) string {
-	said := o.Parts[resource.Pending]
+	said, away := o.Parts[resource.Pending], "agent "+e.cfg.Peer+" is away: "
 	switch {
 	case e.met, o.Origin.UID == "" && !e.owns(o.Key, resource.Spec):
 		return ""
@@ -90,11 +90,11 @@ func (e *Engine) pending(o resource.Object) string {
 		return said
 	case !e.alone:
 	case e.awaits(o):
-		return "the agent is away: the deletion waits until it is back and has carried it out"
+		return away + "the deletion waits until it is back and has carried it out"
 	case o.Parts[resource.Operation] != "":
-		return "the agent is away: the operation waits until it is back"
+		return away + "the operation waits until it is back"
 	case o.Parts[resource.Refresh] != "":
-		return "the agent is away: the refresh waits until it is back"
+		return away + "the refresh waits until it is back"
 	}
 	since := "agent " + e.cfg.Peer + " has not been heard of since "
 	switch {

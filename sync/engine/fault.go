@@ -77,7 +77,7 @@ func (e *Engine) fault(en *entry) string {
 		return "the last change cannot be read: " + en.opaque.Text
 	case en.denied && t != nil && t.Phase <= Going:
 		return observed
-	case t == nil || t.Phase != Live:
+	case t == nil || t.Phase > Going:
 		return ""
 	case en.fault == "" && en.tries >= stubborn:
 		return "it fails, and is tried again: " + en.failure

@@ -80,7 +80,7 @@ func TestRefreshWhileTheAgentIsAway(t *testing.T) {
 	for _, mark := range []string{resource.RefreshNormal, resource.RefreshHard, resource.RefreshNormal} {
 		w.mark(hub, mark)
 		w.hubAlone()
-		if p := hub.store[app(0)].Parts; p[resource.RefreshMark] != "" || p[resource.Pending] != "the agent is away: the refresh waits until it is back" {
+		if p := hub.store[app(0)].Parts; p[resource.RefreshMark] != "" || p[resource.Pending] != "agent spoke is away: the refresh waits until it is back" {
 			t.Fatalf("%q", p)
 		}
 		w.now = w.now.Add(time.Second)

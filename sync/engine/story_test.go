@@ -412,6 +412,21 @@ func TestRefusedRemove(t *testing.T) {
 	}
 }
 
+// An original that waits for a copy which cannot be removed says why, and goes with the copy.
+func TestRefusedRemoveOfADeletion(t *testing.T) {
+	w := fleet(t, durable, 1)
+	w.norm = true
+	w.remove(w.node[0], app(0), true)
+	w.settle(4)
+	if o := w.node[0].store[app(0)]; w.err != nil || !o.Deleting || o.Parts[resource.Fault] != "may not remove" {
+		t.Errorf("%+v %v", o, w.err)
+	}
+	w.norm = false
+	w.node[1].step(engine.Retry{Key: app(0)})
+	w.settle(8)
+	w.expect(t)
+}
+
 // Keys that nobody uses any more are forgotten, and what is said again of them is old.
 func TestForgotten(t *testing.T) {
 	w := fleet(t, durable, 3)

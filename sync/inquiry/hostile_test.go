@@ -102,7 +102,7 @@ func stalls(c net.Conn) {
 func TestAnAgentThatAnswersMoreThanItWasAsked(t *testing.T) {
 	ask(t, lines(func(w io.Writer) { fmt.Fprintln(w, `{"kind":"Application","name":"b","uid":"1"}`) }), func(t *testing.T, c *inquiry.Client) {
 		_, err := c.Whole(t.Context(), []resource.Key{app("a")})
-		require.ErrorContains(t, err, "Application//b was not asked for")
+		require.ErrorContains(t, err, "Application/b was not asked for")
 	})
 	ask(t, lines(func(w io.Writer) { fmt.Fprint(w, "{}\n{}\n") }), func(t *testing.T, c *inquiry.Client) {
 		_, err := c.Standing(t.Context())

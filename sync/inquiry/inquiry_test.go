@@ -183,7 +183,7 @@ func TestAStoreThatCannotBeRead(t *testing.T) {
 
 func TestLettersAreSeenTo(t *testing.T) {
 	a := &agent{book: ledger.InMemory().Book("principal")}
-	for _, key := range []string{"Application//a", "Application//b", "$stray"} {
+	for _, key := range []string{"Application/a", "Application/b", "$stray"} {
 		_, err := a.book.Put(ledger.Letter{Key: key, Cause: ledger.Refused, Reason: "quota", Event: []byte(`{"id":"1"}`)})
 		require.NoError(t, err)
 	}
@@ -198,7 +198,7 @@ func TestLettersAreSeenTo(t *testing.T) {
 		for _, l := range list {
 			require.Empty(t, l.Event)
 		}
-		one, err := c.Get(t.Context(), ids["Application//a"])
+		one, err := c.Get(t.Context(), ids["Application/a"])
 		require.NoError(t, err)
 		want, _ := a.book.Get(one.ID)
 		require.Equal(t, want, one)
@@ -206,8 +206,8 @@ func TestLettersAreSeenTo(t *testing.T) {
 		require.NoError(t, c.Retry(t.Context(), one.ID))
 		require.ErrorContains(t, c.Retry(t.Context(), ids["$stray"]), "it is no object's")
 		require.NoError(t, c.Drop(t.Context(), ids["$stray"]))
-		require.Equal(t, []string{"Application//a"}, a.retried)
-		require.Equal(t, []string{"retry Application//a", "drop $stray"}, a.changed)
+		require.Equal(t, []string{"Application/a"}, a.retried)
+		require.Equal(t, []string{"retry Application/a", "drop $stray"}, a.changed)
 		require.Equal(t, 2, a.book.Count())
 
 		for _, f := range []func() error{

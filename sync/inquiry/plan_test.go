@@ -20,7 +20,7 @@ func planner(p inquiry.Plan, err error, told *inquiry.Adoption) func(net.Conn) {
 		Plan: func(context.Context) (inquiry.Plan, error) { return p, err },
 		Adopt: func(_ context.Context, a inquiry.Adoption) (inquiry.Adopted, error) {
 			*told = a
-			return inquiry.Adopted{Done: []string{"Application//web"}, Pending: []string{}}, err
+			return inquiry.Adopted{Done: []string{"Application/web"}, Pending: []string{}}, err
 		},
 	}))
 }
@@ -28,7 +28,7 @@ func planner(p inquiry.Plan, err error, told *inquiry.Adoption) func(net.Conn) {
 func TestPlanTravels(t *testing.T) {
 	for _, p := range []inquiry.Plan{
 		{Adopted: []string{}, Steps: []inquiry.Step{}},
-		{Observing: true, Whole: true, Adopted: []string{"Application//web"}, Steps: []inquiry.Step{
+		{Observing: true, Whole: true, Adopted: []string{"Application/web"}, Steps: []inquiry.Step{
 			{Kind: "Application", Name: "web", Action: inquiry.TakeOver, Notes: []string{"it is refreshed"}, Adopted: true, Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-<a>\n+&\n"},
 			{Kind: "AppProject", Namespace: "team", Name: "p", Action: inquiry.Delete},
 		}},
@@ -51,13 +51,13 @@ func TestAdoptionTravels(t *testing.T) {
 		ask(t, planner(inquiry.Plan{}, nil, &told), func(t *testing.T, c *inquiry.Client) {
 			done, err := c.Adopt(t.Context(), want)
 			require.NoError(t, err)
-			require.Equal(t, inquiry.Adopted{Done: []string{"Application//web"}, Pending: []string{}}, done)
+			require.Equal(t, inquiry.Adopted{Done: []string{"Application/web"}, Pending: []string{}}, done)
 			require.Equal(t, want, told)
 		})
 	}
-	ask(t, planner(inquiry.Plan{}, fmt.Errorf("agent: Application//own: %w", inquiry.ErrNoObject), &inquiry.Adoption{}), func(t *testing.T, c *inquiry.Client) {
+	ask(t, planner(inquiry.Plan{}, fmt.Errorf("agent: Application/own: %w", inquiry.ErrNoObject), &inquiry.Adoption{}), func(t *testing.T, c *inquiry.Client) {
 		_, err := c.Adopt(t.Context(), inquiry.Adoption{All: true})
-		require.ErrorContains(t, err, "Application//own: the control plane has no such object for this agent")
+		require.ErrorContains(t, err, "Application/own: the control plane has no such object for this agent")
 		_, err = c.Plan(t.Context())
 		require.Error(t, err)
 	})

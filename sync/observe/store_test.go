@@ -69,7 +69,7 @@ func TestNothingElseIsWritten(t *testing.T) {
 	require.Equal(t, map[resource.Key]resource.Object{old.Key: old}, inner.All())
 
 	require.NoError(t, s.Adopt(t.Context(), old.Key))
-	require.Equal(t, []string{"Application//old"}, s.Adopted())
+	require.Equal(t, []string{"Application/old"}, s.Adopted())
 	stored, err := s.Write(t.Context(), changed)
 	require.NoError(t, err)
 	_, err = s.Write(t.Context(), copyOf("new", "2"))
@@ -197,7 +197,7 @@ func TestReleaseOfWhatOthersChange(t *testing.T) {
 	require.NoError(t, err)
 	inner.times = 1 << 20
 	require.ErrorIs(t, s.Release(t.Context(), app("web")), backend.ErrConflict)
-	require.Equal(t, []string{"Application//web"}, s.Adopted(), "it can be tried again")
+	require.Equal(t, []string{"Application/web"}, s.Adopted(), "it can be tried again")
 }
 
 // A slow store holds up that web is made.

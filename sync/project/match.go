@@ -10,20 +10,24 @@ import (
 
 // Match reports whether a text matches a glob as Argo CD reads one: `*` stands for any text,
 // dots and slashes included, `?` for a character, `[a-c]`, `[!a]` and `{a,b}` for what they
-// do in a shell. A glob that cannot be read matches nothing, and neither does one of more than
-// maxGlob bytes, where reading alone may take minutes and an agent may have written it.
+// do in a shell. A glob that cannot be read matches nothing, and neither does one that is
+// costly: reading alone may take minutes, and an agent may have written it.
 func Match(pattern, text string) bool {
 	if pattern == "*" {
 		return true
 	}
-	if len(pattern) > maxGlob {
+	if costly(pattern) {
 		return false
 	}
 	g, err := glob.Compile(pattern)
 	return err == nil && g.Match(text)
 }
 
-const maxGlob = 2048 // more than an address and a name have
+// costly reports whether a glob is longer than an address and a name are, or has so many of
+// what takes the library ever more time that nobody means it: a thousand `?` take minutes.
+func costly(pattern string) bool {
+	return len(pattern) > 2048 || strings.Count(pattern, "?") > 16 || strings.Count(pattern, "{") > 64
+}
 
 // MatchNamespace reports whether a namespace matches any of patterns as Argo CD reads
 // sourceNamespaces and --application-namespaces: each is a glob, see Match, or between
@@ -50,6 +54,9 @@ func CheckNamespace(pattern string) error {
 			return fmt.Errorf("%q is no regular expression: %w", pattern, err)
 		}
 		return nil
+	}
+	if costly(pattern) {
+		return fmt.Errorf("%.40q is too long a glob, or has too many ? or {", pattern)
 	}
 	if _, err := glob.Compile(pattern); err != nil {
 		return fmt.Errorf("%q is no glob: %w", pattern, err)

@@ -35,6 +35,8 @@ func TestKeysAreParsed(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, k, got)
 	}
-	_, ok := ParseKey("Application/web")
-	require.False(t, ok)
+	for _, text := range []string{"Application", "Application//web"} {
+		_, ok := ParseKey(text)
+		require.False(t, ok, text)
+	}
 }

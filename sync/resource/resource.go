@@ -49,17 +49,29 @@ type Key struct {
 	Name      string
 }
 
-// String returns the key as kind/namespace/name, the form that logs show and
-// ParseKey reads.
-func (k Key) String() string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
-
-// ParseKey is the inverse of Key.String.
-func ParseKey(text string) (Key, bool) {
-	parts := strings.SplitN(text, "/", 3)
-	if len(parts) < 3 {
-		return Key{}, false
+// String returns the key as kind/namespace/name, or kind/name where there is no namespace:
+// the form that people are shown, and ParseKey reads.
+func (k Key) String() string {
+	switch {
+	case k.Namespace != "":
+		return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
+	case k.Name != "":
+		return string(k.Kind) + "/" + k.Name
 	}
-	return Key{Kind(parts[0]), parts[1], parts[2]}, true
+	return string(k.Kind) // one that a link reserves
+}
+
+// ParseKey is the inverse of Key.String. No two texts are one key.
+func ParseKey(text string) (Key, bool) {
+	kind, rest, named := strings.Cut(text, "/")
+	namespace, name, apart := strings.Cut(rest, "/")
+	switch {
+	case !named || apart && namespace == "":
+		return Key{}, false
+	case apart:
+		return Key{Kind(kind), namespace, name}, true
+	}
+	return Key{Kind(kind), "", rest}, true
 }
 
 // Compare orders keys by kind, namespace and name.

@@ -52,8 +52,8 @@ func (l *letters) look(ctx context.Context, eng *engine.Engine, i input) {
 	case !l.swept && eng.InStep():
 		l.swept = true
 		for _, old := range l.cfg.Letters.All() {
-			k, err := wire.Key(old.Key)
-			if err != nil || engine.Reserved(k) {
+			k, ok := resource.ParseKey(old.Key)
+			if !ok {
 				k = resource.Key{Name: old.Key}
 			}
 			if len(l.wrong[k]) == 0 && old.Last.Before(l.began) {
@@ -99,7 +99,7 @@ func (l *letters) note(ctx context.Context, eng *engine.Engine, k resource.Key, 
 
 // post has the clerk write.
 func (l *letters) post(ctx context.Context, k resource.Key, faults []engine.Fault, raw *transport.Message) {
-	e := entry{name: wire.Name(k)}
+	e := entry{name: k.String()}
 	for _, f := range faults {
 		e.letters = append(e.letters, l.letter(e.name, k, f, raw))
 	}

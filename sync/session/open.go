@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -35,14 +36,38 @@ func (o *opener) reopen() {
 	}
 }
 
-// open tells the Engine what the log holds whenever it is to be told.
-func (s *Session) open(ctx context.Context) error {
-	for _, ready := range []chan struct{}{s.opener.listed, s.opener.replayed} {
+// How long the store may take to be listed before that is told.
+const unlistedFor = 10 * time.Second
+
+var errUnlisted = errors.New("the objects of this side cannot be listed yet: its log says why")
+
+// awaitList waits until the store is listed, and says so if that takes long: until then nothing is
+// kept in step, whatever the peer says.
+func (s *Session) awaitList(ctx context.Context) error {
+	late := time.NewTimer(unlistedFor)
+	defer late.Stop()
+	for {
 		select {
-		case <-ready:
+		case <-s.opener.listed:
+			s.health.note("list", "", nil)
+			return nil
+		case <-late.C:
+			s.health.note("list", "", errUnlisted)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// open tells the Engine what the log holds whenever it is to be told.
+func (s *Session) open(ctx context.Context) error {
+	if err := s.awaitList(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-s.opener.replayed:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	for {
 		select {

@@ -221,7 +221,7 @@ func TestALetterOfASecretIsSealed(t *testing.T) {
 		clear.Event.DataEncoded = []byte(`{"spec":` + password + `}`)
 		require.NoError(t, r.hub.link.Send(t.Context(), clear))
 		settle(time.Second)
-		of := book.Of("Secret//clear")
+		of := book.Of("Secret/clear")
 		require.Len(t, of, 1)
 		require.Contains(t, of[0].Reason, wire.ErrMalformed.Error())
 		require.Nil(t, of[0].Event)

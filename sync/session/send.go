@@ -31,9 +31,9 @@ func (s *Session) send(ctx context.Context, m engine.Message) {
 		never = false
 	case never:
 		s.cfg.Log.Warn("message cannot be sent", zap.Stringer("key", m.Key), zap.Error(err))
-		s.health.note("send", wire.Name(m.Key), nil) // the Engine does not try again
+		s.health.note("send", m.Key.String(), nil) // the Engine does not try again
 	default:
-		s.health.note("send", wire.Name(m.Key), err)
+		s.health.note("send", m.Key.String(), err)
 	}
 	if err != nil {
 		unsent := engine.Unsent{Key: m.Key, Digest: m.Body.Digest(), Never: never, Text: plain(err)}

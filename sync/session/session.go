@@ -211,8 +211,8 @@ func (s *Session) Approve(ctx context.Context, of resource.Digest) error {
 
 // Retry has what could not be done for a key, as it stands in a letter, tried again.
 func (s *Session) Retry(ctx context.Context, key string) error {
-	k, err := wire.Key(key)
-	if err != nil || engine.Reserved(k) {
+	k, ok := resource.ParseKey(key)
+	if !ok {
 		return fmt.Errorf("session: retry %q: it is no object's: it comes again by itself, or not at all", key)
 	}
 	return s.Again(ctx, k)

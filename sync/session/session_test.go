@@ -115,6 +115,40 @@ func TestNewChecksItsConfig(t *testing.T) {
 	})
 }
 
+// A store that is not listed keeps everything from being kept in step, and that is said.
+func TestAStoreThatIsNotListedIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		shut := make(chan struct{})
+		r.spoke.store = shutStore{r.spoke.cluster, shut}
+		r.start()
+		settle(5 * time.Second)
+		require.NoError(t, r.spoke.Status().Err, "it may only be slow")
+		settle(10 * time.Second)
+		require.ErrorContains(t, r.spoke.Status().Err, "cannot be listed yet")
+		require.NoError(t, r.hub.Status().Err)
+		close(shut)
+		settle(0)
+		require.NoError(t, r.spoke.Status().Err)
+	})
+}
+
+// A shutStore shows nothing until it is opened.
+type shutStore struct {
+	backend.Store
+	opens <-chan struct{}
+}
+
+// Watch implements backend.Store.
+func (s shutStore) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
+	select {
+	case <-s.opens:
+		return s.Store.Watch(ctx, scope, f)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 func TestOneSlowObjectDelaysNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -26,7 +26,7 @@ type What string
 const (
 	Missing    What = "missing"         // an original has no copy
 	Extra      What = "extra"           // a copy has no original
-	Undeleted  What = "not deleted"     // an original is being deleted, its copy is not
+	Undeleted  What = "not deleted"     // an Application is being deleted, its copy is not
 	Vanishing  What = "being deleted"   // a copy is being deleted, its original is not
 	Origin     What = "origin"          // a copy is of something else
 	Spec       What = "spec"            // the copy's is not the original's
@@ -175,17 +175,23 @@ func (p *pair) both(original, made resource.Object) {
 	case p.foreign(made):
 		p.add(Origin, "it was written by "+made.Origin.By)
 		return
-	case original.Deleting && !made.Deleting:
+	case original.Deleting && made.Deleting:
+		return // both are on their way out
+	case original.Deleting && p.announced():
 		p.add(Undeleted, "the deletion has not arrived, or was refused")
 		return
-	case original.Deleting:
-		return // both are on their way out
 	case made.Deleting:
 		p.add(Vanishing, "it is made again once it has vanished")
 		return
 	}
 	p.parts()
 	p.metadata(original, made)
+}
+
+// announced reports whether a deletion is made known while it is under way: of a managed
+// Application it is, and every other copy stays until its original has gone.
+func (p *pair) announced() bool {
+	return p.options.Mode == resource.Managed && p.key.Kind == resource.Application
 }
 
 // parts compares what both sides have in full.

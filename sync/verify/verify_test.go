@@ -68,7 +68,6 @@ var cases = []struct {
 	{"a namesake that is nobody's copy", func(o, m *resource.Object) { m.Origin = resource.Origin{} }, []verify.What{verify.Origin}},
 	{"the copy of another", func(o, m *resource.Object) { m.Origin.UID = "u0" }, []verify.What{verify.Origin}},
 	{"the copy by another", func(o, m *resource.Object) { m.Origin.By = "hub-0" }, []verify.What{verify.Origin}},
-	{"an original on its way out", func(o, m *resource.Object) { o.Deleting = true }, []verify.What{verify.Undeleted}},
 	{"both on their way out", func(o, m *resource.Object) {
 		o.Deleting, m.Deleting = true, true
 		m.Parts[resource.Spec] = "{}"
@@ -93,6 +92,31 @@ func TestWhatIsFound(t *testing.T) {
 				require.Equal(t, c.want, found)
 			})
 		}
+	}
+}
+
+// The copy of an original that is being deleted is to be deleted too where that is made known,
+// and is a copy as any other where it is not.
+func TestAnOriginalOnItsWayOut(t *testing.T) {
+	for _, c := range []struct {
+		verify.Options
+		resource.Kind
+		want []verify.What
+	}{
+		{managed, resource.Application, []verify.What{verify.Undeleted}},
+		{managed, resource.Project, nil},
+		{remote, resource.Application, nil},
+	} {
+		original, made := twins(writer(c.Options))
+		original.Key.Kind, made.Key.Kind = c.Kind, c.Kind
+		original.Deleting = true
+		var found []verify.What
+		for _, d := range compare(c.Options, &original, &made) {
+			found = append(found, d.What)
+		}
+		require.Equal(t, c.want, found, c.Kind)
+		made.Parts[resource.Spec] = "{}"
+		require.NotEmpty(t, compare(c.Options, &original, &made))
 	}
 }
 

@@ -14,7 +14,7 @@ func Name(k resource.Key) string {
 	if engine.Reserved(k) && k.Namespace == "" && k.Name == "" {
 		return string(k.Kind)
 	}
-	return k.String()
+	return string(k.Kind) + "/" + k.Namespace + "/" + k.Name
 }
 
 // Key is the inverse of Name. It fails with ErrMalformed for a text that is the name of no

@@ -2,6 +2,7 @@ package grpclink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -61,8 +62,12 @@ func (c *caller) tell(err error) {
 	}
 }
 
+// errRenewed ends a session so that the next is by credentials that have been replaced.
+var errRenewed = errors.New("the certificate or the CA has been replaced")
+
 // call connects, and has one session. It returns why that has ended.
 func (c *caller) call(ctx context.Context) error {
+	renewed := c.config.Credentials.Changed()
 	conn, err := grpc.NewClient("dns:///"+c.config.Connect, c.config.dialOptions()...)
 	if err != nil {
 		return fmt.Errorf("grpclink: connect to %s: %w", c.config.Connect, err)
@@ -99,7 +104,11 @@ func (c *caller) call(ctx context.Context) error {
 	s.conn, s.wake = c.end.Begin(presenceOf(hello)), c.end.Wake
 	s.carry(table, s.conn.Table, c.end.TableReady(), true)
 	s.carry(&met{pipe: streams, session: s}, s.conn.Streams, c.end.StreamsReady(), false)
-	<-s.ctx.Done()
+	select {
+	case <-renewed:
+		s.end(errRenewed)
+	case <-s.ctx.Done():
+	}
 	c.end.End(s.conn, context.Cause(s.ctx).Error())
 	return end(nil)
 }
@@ -125,7 +134,7 @@ func (m *met) Recv() (*linkpb.Packet, error) {
 // dialOptions returns those of one connection: a session's, which is connected once.
 func (c DialerConfig) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(credentials.NewTLS(c.TLS)),
+		grpc.WithTransportCredentials(credentials.NewTLS(c.Credentials.Client(c.host))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience}),
 		grpc.WithMaxHeaderListSize(maxHeaders),

@@ -2,7 +2,6 @@ package grpclink
 
 import (
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -50,19 +49,4 @@ func (c Common) check() (Common, error) {
 		return c, fmt.Errorf("heartbeat must be from %v to %v, not %v", minHeartbeat, maxHeartbeat, c.Heartbeat)
 	}
 	return c, nil
-}
-
-// checkTLS returns an error unless both sides of a connection with c prove their names.
-func checkTLS(c *tls.Config, server bool) error {
-	switch {
-	case c == nil:
-		return errors.New("no TLS configuration")
-	case c.MinVersion < tls.VersionTLS13:
-		return errors.New("TLS configuration takes versions before 1.3")
-	case server && c.ClientAuth != tls.RequireAndVerifyClientCert:
-		return errors.New("TLS configuration does not demand a verified client certificate")
-	case !server && c.InsecureSkipVerify:
-		return errors.New("TLS configuration does not verify the server")
-	}
-	return nil
 }

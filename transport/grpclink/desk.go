@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
 )
 
@@ -37,6 +39,7 @@ type desk struct {
 	linkpb.UnimplementedLinkServer
 	common
 	authenticate func(tls.ConnectionState) (string, error)
+	trust        *identity.Credentials
 	presence     transport.Presence
 	log          *zap.Logger
 	teller       teller
@@ -64,7 +67,7 @@ const (
 func newDesk(c HubConfig, squeeze *squeezer) *desk {
 	return &desk{
 		common:       common{beat: c.Heartbeat, squeeze: squeeze},
-		authenticate: c.Authenticate, presence: c.Presence, log: c.Logger,
+		authenticate: c.Authenticate, trust: c.Credentials, presence: c.Presence, log: c.Logger,
 		door:  door{each: time.Second / time.Duration(c.Admissions), burst: c.Admissions/2 + 1},
 		seats: map[string]*seat{},
 	}
@@ -137,8 +140,8 @@ func (d *desk) kept() ([]string, error) {
 func (d *desk) Table(p linkpb.Link_TableServer) error {
 	s := newSession(p.Context(), rand.Text(), max(patience, beats*d.beat), &d.common)
 	defer s.silence.Stop()
-	agent, from, err := d.visitor(p.Context())
-	if err == nil {
+	agent, from, shown, err := d.visitor(p.Context())
+	if s.shown = shown; err == nil {
 		err = d.admit(agent, time.Now())
 	}
 	if err != nil {
@@ -167,20 +170,62 @@ func (d *desk) Table(p linkpb.Link_TableServer) error {
 }
 
 // visitor returns the name of who has made a call, as its certificate proves it.
-func (d *desk) visitor(ctx context.Context) (agent, from string, err error) {
+func (d *desk) visitor(ctx context.Context) (agent, from string, shown []*x509.Certificate, err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return "", "", unproven(errors.New("nobody is known to call"))
+		return "", "", nil, unproven(errors.New("nobody is known to call"))
 	}
 	from = p.Addr.String()
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok {
-		return "", from, unproven(errors.New("the connection is not one of TLS"))
+		return "", from, nil, unproven(errors.New("the connection is not one of TLS"))
 	}
-	if agent, err = d.authenticate(info.State); err != nil {
-		return "", from, unproven(err)
+	shown = info.State.PeerCertificates
+	if agent, err = d.authenticate(info.State); err == nil {
+		err = d.trust.Trusts(agent, shown, time.Now()) // by what may have come since it was met
 	}
-	return agent, from, nil
+	if err != nil {
+		return agent, from, nil, unproven(err)
+	}
+	return agent, from, shown, nil
+}
+
+// expiryEvery is how often it is looked whether certificates have expired.
+const expiryEvery = time.Second
+
+// watch cuts agents off that are not to be trusted any more: their certificates have expired,
+// the CA is another, or they are blocked. They connect again once they are.
+func (d *desk) watch(ctx context.Context) {
+	t := time.NewTicker(expiryEvery)
+	defer t.Stop()
+	changed := d.trust.Changed()
+	for {
+		all := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			changed, all = d.trust.Changed(), true
+		case <-t.C:
+		}
+		d.expel(time.Now(), all)
+	}
+}
+
+// expel cuts off those that are not trusted, of all or of those whose certificates have expired.
+func (d *desk) expel(now time.Time, all bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for agent, seat := range d.seats {
+		s := seat.session
+		if s == nil || s.ctx.Err() != nil || !all && !s.expired(now) {
+			continue
+		}
+		if err := d.trust.Trusts(agent, s.shown, now); err != nil {
+			d.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
+			s.end(unproven(err))
+		}
+	}
 }
 
 // admit returns why an agent is not let in now.
@@ -240,6 +285,9 @@ func (d *desk) take(s *session, p transport.Presence, agent, from string) (*pack
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx) // the newest is the one that is there
 	}
+	if err := d.trust.Trusts(agent, s.shown, time.Now()); err != nil {
+		return nil, unproven(err) // what has changed since it called was told to nobody
+	}
 	if before := seat.session; before != nil && seat.process != p.Process {
 		before.end(replaced(from))
 	} else if before != nil {
@@ -252,7 +300,7 @@ func (d *desk) take(s *session, p transport.Presence, agent, from string) (*pack
 
 // Streams implements linkpb.LinkServer.
 func (d *desk) Streams(p linkpb.Link_StreamsServer) error {
-	agent, from, err := d.visitor(p.Context())
+	agent, from, _, err := d.visitor(p.Context())
 	if err != nil {
 		return d.dismiss(agent, from, err)
 	}

@@ -2,7 +2,6 @@ package grpclink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -21,11 +20,14 @@ type DialerConfig struct {
 	Agent string
 	// Connect is the host:port of the principal.
 	Connect string
-	// TLS is what the principal is met with. It must hold the agent's certificate.
-	TLS *tls.Config
+	// Credentials are what the principal is met with: the certificate is the agent's. Once they
+	// are replaced it is met anew.
+	Credentials *identity.Credentials
 	// StateDir is the directory in which the copy of what the principal has said is kept. It is
 	// made if need be. No other process may use it at the same time.
 	StateDir string
+
+	host string // of Connect
 }
 
 // copyFile is the name of the file in StateDir.
@@ -49,10 +51,10 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	if err := identity.CheckName(c.Agent); err != nil {
 		return fail(err)
 	}
-	if err := checkTLS(c.TLS, false); err != nil {
-		return fail(err)
+	if c.Credentials == nil {
+		return fail(errors.New("credentials are needed"))
 	}
-	if _, _, err := net.SplitHostPort(c.Connect); err != nil {
+	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
 		return fail(err)
 	}
 	if c.StateDir == "" {
@@ -73,13 +75,8 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 // checkName finds out now what would otherwise be an agent that the principal takes for
 // another: a certificate that is of one, as far as its common name tells.
 func (c DialerConfig) checkName() error {
-	for _, cert := range c.TLS.Certificates {
-		if cert.Leaf == nil {
-			continue
-		}
-		if name := cert.Leaf.Subject.CommonName; identity.CheckName(name) == nil && name != c.Agent {
-			return fmt.Errorf("the certificate is of agent %q, not of %q", name, c.Agent)
-		}
+	if name := c.Credentials.Name(); identity.CheckName(name) == nil && name != c.Agent {
+		return fmt.Errorf("the certificate is of agent %q, not of %q", name, c.Agent)
 	}
 	return nil
 }

@@ -21,8 +21,9 @@ type HubConfig struct {
 	Common
 	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
 	Listen string
-	// TLS is what agents are met with. It must demand and verify their certificates.
-	TLS *tls.Config
+	// Credentials are what agents are met with. Once they are replaced, agents that they do not
+	// trust any more are cut off.
+	Credentials *identity.Credentials
 	// Authenticate returns the name of the agent that has opened a connection.
 	Authenticate func(tls.ConnectionState) (agent string, err error)
 	// Admissions is how many agents may connect in a second, after half as many at once. Those
@@ -47,9 +48,6 @@ func NewHub(c HubConfig) (*Hub, error) {
 	if c.Common, err = c.check(); err != nil {
 		return fail(err)
 	}
-	if err := checkTLS(c.TLS, true); err != nil {
-		return fail(err)
-	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fail(err)
 	}
@@ -57,8 +55,8 @@ func NewHub(c HubConfig) (*Hub, error) {
 		c.Admissions = DefaultAdmissions
 	}
 	switch {
-	case c.Authenticate == nil:
-		return fail(errors.New("no authentication"))
+	case c.Credentials == nil || c.Authenticate == nil:
+		return fail(errors.New("credentials and authentication are needed"))
 	case c.Admissions < 0:
 		return fail(fmt.Errorf("%d admissions in a second", c.Admissions))
 	}
@@ -95,12 +93,13 @@ func (h *Hub) Run(ctx context.Context) error {
 			cancel(fmt.Errorf("grpclink: serve agents: %w", err))
 		}
 	}()
+	h.desk.over.Go(func() { h.desk.watch(run) })
 	close(h.ready)
 	err = h.links.Run(run)
+	cancel(nil)
 	server.Stop()
 	<-served
 	h.desk.over.Wait()
-	cancel(nil)
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -2,8 +2,6 @@ package grpclink
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"sync"
 	"testing"
 	"time"
@@ -32,27 +30,35 @@ func newPKI(t testing.TB) testPKI {
 
 func pkiOptions() pki.Options { return pki.Options{Now: time.Now(), Lifetime: time.Hour} }
 
-// with returns a configuration with a certificate.
-func (p testPKI) with(t testing.TB, pair pki.Pair, err error) *tls.Config {
+// own are the Credentials of a pair, and trust CAs.
+func own(t testing.TB, pair pki.Pair, trusted ...testPKI) *identity.Credentials {
+	c, err := identity.NewCredentials(bundle(pair, trusted...), time.Now())
 	require.NoError(t, err)
-	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	require.NoError(t, err)
-	pool := x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM(p.ca.Pair().Cert))
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert},
-		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	return c
+}
+
+func bundle(pair pki.Pair, trusted ...testPKI) identity.Bundle {
+	b := identity.Bundle{Cert: identity.Text{Where: "cert", PEM: pair.Cert}, Key: identity.Text{Where: "key", PEM: pair.Key}, CA: identity.Text{Where: "ca"}}
+	for _, p := range trusted {
+		b.CA.PEM = append(b.CA.PEM, p.ca.Pair().Cert...)
 	}
+	return b
 }
 
-func (p testPKI) server(t testing.TB) *tls.Config {
+func (p testPKI) server(t testing.TB) *identity.Credentials {
 	pair, err := p.ca.IssueServer("principal", []string{"127.0.0.1"}, pkiOptions())
-	return p.with(t, pair, err)
+	require.NoError(t, err)
+	return own(t, pair, p)
 }
 
-func (p testPKI) client(t testing.TB, agent string) *tls.Config {
+func (p testPKI) agent(t testing.TB, agent string) pki.Pair {
 	pair, err := p.ca.IssueAgent(agent, pkiOptions())
-	return p.with(t, pair, err)
+	require.NoError(t, err)
+	return pair
+}
+
+func (p testPKI) client(t testing.TB, agent string) *identity.Credentials {
+	return own(t, p.agent(t, agent), p)
 }
 
 // quick is a Common whose faults are noticed soon.
@@ -68,11 +74,11 @@ func testLogger(t testing.TB) *zap.Logger {
 }
 
 func hubConfig(t testing.TB, p testPKI) HubConfig {
-	return HubConfig{Common: quick(t), Listen: "127.0.0.1:0", TLS: p.server(t), Authenticate: identity.SubjectName}
+	return HubConfig{Common: quick(t), Listen: "127.0.0.1:0", Credentials: p.server(t), Authenticate: identity.SubjectName}
 }
 
 func dialerConfig(t testing.TB, p testPKI, agent, connect string) DialerConfig {
-	return DialerConfig{Common: quick(t), Agent: agent, Connect: connect, TLS: p.client(t, agent), StateDir: t.TempDir()}
+	return DialerConfig{Common: quick(t), Agent: agent, Connect: connect, Credentials: p.client(t, agent), StateDir: t.TempDir()}
 }
 
 // startHub runs a Hub until the function that it returns is called, or the test ends.

@@ -127,7 +127,7 @@ func TestACertificateOfAnotherCAIsRefused(t *testing.T) {
 	config.Logger = zap.New(core)
 	address, _ := joined(t, p, config)
 	c := dialerConfig(t, p, "north", address)
-	c.TLS.Certificates = other.client(t, "north").Certificates
+	c.Credentials = own(t, other.agent(t, "north"), p, other)
 	log, told := heard(func(e zapcore.Entry) bool {
 		return strings.Contains(e.Message, "there is no connection to the principal: ") && strings.Contains(e.Message, "remote error: tls: ")
 	})
@@ -137,6 +137,31 @@ func TestACertificateOfAnotherCAIsRefused(t *testing.T) {
 	require.NoError(t, agent.Close())
 	require.Equal(t, []string{"refused a connection"}, messages(said))
 	require.Contains(t, said.All()[0].ContextMap()["error"], "certificate signed by unknown authority")
+}
+
+// TestCertificatesAreReplacedUnderASession: the agent meets the principal by its new one at
+// once; one that is blocked is cut off, and let in again when it is no more.
+func TestCertificatesAreReplacedUnderASession(t *testing.T) {
+	p := newPKI(t)
+	config := hubConfig(t, p)
+	address, hub := joined(t, p, config)
+	c := dialerConfig(t, p, "north", address)
+	agent := dial(t, c)
+	await(t, agent, is(transport.Up))
+	await(t, hub, is(transport.Up))
+	changed, err := c.Credentials.Replace(bundle(p.agent(t, "north"), p), time.Now())
+	require.NoError(t, err)
+	require.True(t, changed)
+	for _, l := range []transport.Link{hub, agent} {
+		await(t, l, is(transport.Down))
+		await(t, l, is(transport.Up))
+	}
+	config.Credentials.Block(identity.Blocklist{"north": "it was stolen"})
+	await(t, hub, is(transport.Down))
+	await(t, agent, is(transport.Down))
+	config.Credentials.Block(nil)
+	await(t, agent, is(transport.Up))
+	await(t, hub, is(transport.Up))
 }
 
 // TestAHerdIsLetInInTurn: who is too many is told when to come again, and does.
@@ -165,11 +190,9 @@ func TestConfigIsChecked(t *testing.T) {
 	for want, change := range map[string]func(*HubConfig){
 		"no logger":              func(c *HubConfig) { c.Logger = nil },
 		"heartbeat must be":      func(c *HubConfig) { c.Heartbeat = time.Hour },
-		"no TLS":                 func(c *HubConfig) { c.TLS = nil },
-		"before 1.3":             func(c *HubConfig) { c.TLS.MinVersion = tls.VersionTLS12 },
-		"client certificate":     func(c *HubConfig) { c.TLS.ClientAuth = tls.NoClientCert },
+		"credentials and":        func(c *HubConfig) { c.Credentials = nil },
 		"missing port":           func(c *HubConfig) { c.Listen = "here" },
-		"no authentication":      func(c *HubConfig) { c.Authenticate = nil },
+		"authentication are":     func(c *HubConfig) { c.Authenticate = nil },
 		"admissions in a second": func(c *HubConfig) { c.Admissions = -1 },
 	} {
 		c := hubConfig(t, p)
@@ -178,12 +201,12 @@ func TestConfigIsChecked(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	for want, change := range map[string]func(*DialerConfig){
-		"no logger":                  func(c *DialerConfig) { c.Logger = nil },
-		"DNS-1123":                   func(c *DialerConfig) { c.Agent = "North" },
-		"missing port":               func(c *DialerConfig) { c.Connect = "there" },
-		"no state directory":         func(c *DialerConfig) { c.StateDir = "" },
-		"does not verify the server": func(c *DialerConfig) { c.TLS.InsecureSkipVerify = true },
-		"is of agent":                func(c *DialerConfig) { c.Agent = "south" },
+		"no logger":              func(c *DialerConfig) { c.Logger = nil },
+		"DNS-1123":               func(c *DialerConfig) { c.Agent = "North" },
+		"missing port":           func(c *DialerConfig) { c.Connect = "there" },
+		"no state directory":     func(c *DialerConfig) { c.StateDir = "" },
+		"credentials are needed": func(c *DialerConfig) { c.Credentials = nil },
+		"is of agent":            func(c *DialerConfig) { c.Agent = "south" },
 	} {
 		c := dialerConfig(t, p, "north", "127.0.0.1:1")
 		change(&c)

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"os"
 	"time"
@@ -15,96 +14,47 @@ type Files struct {
 	Key  string // its private key
 }
 
-// Server returns the configuration of a server that serves only peers with a certificate
-// of the CA. now is what expiry is judged by.
-func (f Files) Server(now time.Time) (*tls.Config, error) {
-	cert, pool, err := f.load(now)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{cert},
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    pool,
-	}, nil
-}
-
-// Client returns the configuration of a client that trusts only servers with a
-// certificate of the CA. now is what expiry is judged by.
-func (f Files) Client(now time.Time) (*tls.Config, error) {
-	cert, pool, err := f.load(now)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{cert},
-		RootCAs:      pool,
-	}, nil
-}
-
-func (f Files) load(now time.Time) (tls.Certificate, *x509.CertPool, error) {
-	fail := func(err error) (tls.Certificate, *x509.CertPool, error) {
-		return tls.Certificate{}, nil, fmt.Errorf("identity: %w", err)
-	}
-	pool, err := readPool(f.CA)
-	if err != nil {
-		return fail(err)
-	}
-	certPEM, err := os.ReadFile(f.Cert)
-	if err != nil {
-		return fail(fmt.Errorf("read certificate: %w", err))
-	}
-	keyPEM, err := os.ReadFile(f.Key)
-	if err != nil {
-		return fail(fmt.Errorf("read key: %w", err))
-	}
-	cert, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return fail(fmt.Errorf("key %s with certificate %s: %w", f.Key, f.Cert, err))
-	}
-	if err := f.check(cert, pool, now); err != nil {
-		return fail(err)
-	}
-	return cert, pool, nil
-}
-
-// check finds out now what would otherwise be a failed handshake on the other side: a
-// certificate that has expired or that is of another CA.
-func (f Files) check(cert tls.Certificate, pool *x509.CertPool, now time.Time) error {
-	leaf := cert.Leaf
-	switch {
-	case now.After(leaf.NotAfter):
-		return fmt.Errorf("certificate %s of %q expired at %s", f.Cert, leaf.Subject, leaf.NotAfter.UTC().Format(time.RFC3339))
-	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("certificate %s of %q is not valid before %s", f.Cert, leaf.Subject, leaf.NotBefore.UTC().Format(time.RFC3339))
-	}
-	between := x509.NewCertPool()
-	for _, der := range cert.Certificate[1:] {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return fmt.Errorf("chain in %s: %w", f.Cert, err)
+// Read reads them, as they are now.
+func (f Files) Read() (b Bundle, err error) {
+	for _, text := range []struct {
+		to         *Text
+		what, file string
+	}{{&b.CA, "CA", f.CA}, {&b.Cert, "certificate", f.Cert}, {&b.Key, "key", f.Key}} {
+		if *text.to, err = ReadFile(text.what, text.file); err != nil {
+			return Bundle{}, err
 		}
-		between.AddCert(c)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{
-		Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
-	})
-	if err != nil {
-		return fmt.Errorf("certificate %s of %q does not belong to the CA in %s: %w", f.Cert, leaf.Subject, f.CA, err)
-	}
-	return nil
+	return b, nil
 }
 
-func readPool(file string) (*x509.CertPool, error) {
+// ReadFile reads the Text in a file, which is a what.
+func ReadFile(what, file string) (Text, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read CA: %w", err)
+		return Text{}, fmt.Errorf("identity: read %s: %w", what, err)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read CA: %s holds no PEM certificate", file)
+	return Text{Where: file, PEM: pem}, nil
+}
+
+// Credentials are those in the files. now is what expiry is judged by.
+func (f Files) Credentials(now time.Time) (*Credentials, error) {
+	b, err := f.Read()
+	if err != nil {
+		return nil, err
 	}
-	return pool, nil
+	return NewCredentials(b, now)
+}
+
+// Client returns the configuration of a client that trusts only servers with a certificate
+// of the CA. It stays as the files are now.
+func (f Files) Client(now time.Time) (*tls.Config, error) {
+	c, err := f.Credentials(now)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{c.get().cert},
+		RootCAs:      c.get().pool,
+	}, nil
 }

@@ -1,5 +1,5 @@
-// Package identity says who the peer of a connection is, and loads what this side
-// proves its own name with.
+// Package identity says who the peer of a connection is, and keeps what this side proves its
+// own name with: Credentials, which a Renewal replaces while connections are up.
 //
 // An agent is known by the common name of its client certificate, which its hub's CA
 // has signed. Every adapter asks here, so that one name means one agent on all of them.

@@ -92,18 +92,17 @@ func TestHandshakeTellsTheAgentsName(t *testing.T) {
 	require.NoError(t, err)
 	f.write(t, "hub", hub)
 
-	server, err := f.files("hub").Server(f.now)
+	server, err := f.files("hub").Credentials(f.now)
 	require.NoError(t, err)
-	client, err := f.files("north").Client(f.now)
+	client, err := f.files("north").Credentials(f.now)
 	require.NoError(t, err)
-	client.ServerName = "127.0.0.1"
 
 	here, there := net.Pipe()
 	defer func() { require.NoError(t, here.Close()) }()
 	defer func() { require.NoError(t, there.Close()) }()
 	failed := make(chan error, 1)
-	go func() { failed <- tls.Client(there, client).Handshake() }()
-	s := tls.Server(here, server)
+	go func() { failed <- tls.Client(there, client.Client("127.0.0.1")).Handshake() }()
+	s := tls.Server(here, server.Server())
 	require.NoError(t, s.Handshake())
 	require.NoError(t, <-failed)
 	name, err := identity.SubjectName(s.ConnectionState())
@@ -141,7 +140,7 @@ func TestWhatIsWrongIsSaidInOneLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, clientErr := c.files.Client(c.now)
-			_, serverErr := c.files.Server(c.now)
+			_, serverErr := c.files.Credentials(c.now)
 			for _, err := range []error{clientErr, serverErr} {
 				require.Error(t, err)
 				require.NotContains(t, err.Error(), "\n")

@@ -2,7 +2,6 @@ package natslink
 
 import (
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -103,19 +102,6 @@ func (c Common) check() (Common, error) {
 		}
 	}
 	return c, nil
-}
-
-// checkTLS returns an error unless both sides of a connection with c prove their names.
-func checkTLS(c *tls.Config, server bool) error {
-	switch {
-	case c == nil:
-		return errors.New("no TLS configuration")
-	case server && c.ClientAuth != tls.RequireAndVerifyClientCert:
-		return errors.New("TLS configuration does not demand a verified client certificate")
-	case !server && c.InsecureSkipVerify:
-		return errors.New("TLS configuration does not verify the server")
-	}
-	return nil
 }
 
 // splitAddress returns the parts of host:port as the server wants them: -1 is any port.

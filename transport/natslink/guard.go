@@ -1,7 +1,9 @@
 package natslink
 
 import (
+	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 // Refusals are logged once per reason in this time, since agents try again and again.
@@ -26,18 +29,22 @@ const (
 	atDoor   = 5 * time.Second
 )
 
+// expiryEvery is how often it is looked whether certificates have expired.
+const expiryEvery = time.Second
+
 // maxRefusals bounds how many reasons are remembered.
 const maxRefusals = 1000
 
 // A guard decides on connections from outside: only registered agents are let in, each
-// into its own account.
+// into its own account, and only for as long as their certificates hold.
 type guard struct {
 	authenticate func(tls.ConnectionState) (string, error)
+	trust        *identity.Credentials
 	log          *zap.Logger
 
 	mu       sync.Mutex
 	users    map[string]newUser   // of the server that runs, by agent
-	sessions map[string]uint64    // the connection that was let in last, by agent
+	sessions map[string]session   // the connection that was let in last, by agent
 	refused  map[string]time.Time // when a reason was logged last
 	held     map[string]time.Time // until when no other connection of an agent is let in
 	from     map[string][2]string // where the last two connections of an agent came from, the newest first
@@ -45,13 +52,19 @@ type guard struct {
 	changed  chan struct{}        // closed when another agent is registered, or nobody needs to wait any more
 }
 
+// A session is a connection of an agent.
+type session struct {
+	id    uint64
+	shown []*x509.Certificate // by which it was let in
+}
+
 // A newUser makes the user that an agent's connection is let in as.
 type newUser func() (*server.User, error)
 
-func newGuard(authenticate func(tls.ConnectionState) (string, error), log *zap.Logger) *guard {
+func newGuard(authenticate func(tls.ConnectionState) (string, error), trust *identity.Credentials, log *zap.Logger) *guard {
 	return &guard{
-		authenticate: authenticate, log: log,
-		users: map[string]newUser{}, sessions: map[string]uint64{}, refused: map[string]time.Time{},
+		authenticate: authenticate, trust: trust, log: log,
+		users: map[string]newUser{}, sessions: map[string]session{}, refused: map[string]time.Time{},
 		held: map[string]time.Time{}, from: map[string][2]string{}, changed: make(chan struct{}),
 	}
 }
@@ -122,18 +135,21 @@ func (g *guard) agents() []string {
 func (g *guard) session(agent string) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.sessions[agent]
+	return g.sessions[agent].id
 }
 
 // admit lets a connection in as the user that it may be, and reports whether it has. One
 // that was let in is in its account before another agent can be let in or removed.
 func (g *guard) admit(c server.ClientAuthentication) bool {
-	agent, err := g.name(c)
+	agent, shown, err := g.name(c)
 	if err == nil {
 		g.await(agent)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err == nil {
+		err = g.trust.Trusts(agent, shown, time.Now()) // by what may have come since it was met
+	}
 	if err == nil && g.users[agent] == nil {
 		err = transport.ErrUnknown
 	}
@@ -148,7 +164,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 		g.refuse(agent, c, err)
 		return false
 	}
-	g.sessions[agent] = c.GetID()
+	g.sessions[agent] = session{c.GetID(), shown}
 	g.from[agent] = [2]string{c.RemoteAddress().String(), g.from[agent][0]}
 	c.RegisterUser(u)
 	return true
@@ -174,15 +190,58 @@ func (g *guard) restarted() {
 	clear(g.sessions)
 }
 
-func (g *guard) name(c server.ClientAuthentication) (string, error) {
+func (g *guard) name(c server.ClientAuthentication) (agent string, shown []*x509.Certificate, err error) {
 	state := c.GetTLSConnectionState()
 	switch {
 	case c.Kind() != server.LEAF:
-		return "", errors.New("not a leaf node")
+		return "", nil, errors.New("not a leaf node")
 	case state == nil:
-		return "", errors.New("no TLS")
+		return "", nil, errors.New("no TLS")
 	}
-	return g.authenticate(*state)
+	agent, err = g.authenticate(*state)
+	return agent, state.PeerCertificates, err
+}
+
+// watch cuts agents off that are not to be trusted any more: their certificates have expired,
+// the CA is another, or they are blocked. They connect again once they are.
+func (g *guard) watch(ctx context.Context, sever func(uint64)) {
+	t := time.NewTicker(expiryEvery)
+	defer t.Stop()
+	changed := g.trust.Changed()
+	for {
+		var suspect func(session, time.Time) bool
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			changed = g.trust.Changed()
+			suspect = func(session, time.Time) bool { return true }
+		case <-t.C:
+			suspect = session.expired
+		}
+		g.expel(time.Now(), suspect, sever)
+	}
+}
+
+// expel cuts off those of the suspect that are not trusted.
+func (g *guard) expel(now time.Time, suspect func(session, time.Time) bool, sever func(uint64)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for agent, s := range g.sessions {
+		if !suspect(s, now) {
+			continue
+		}
+		if err := g.trust.Trusts(agent, s.shown, now); err != nil {
+			g.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
+			delete(g.sessions, agent)
+			sever(s.id)
+		}
+	}
+}
+
+// expired reports whether one of the certificates has.
+func (s session) expired(now time.Time) bool {
+	return slices.ContainsFunc(s.shown, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 }
 
 // refuse logs why a connection is refused. It is called with the lock held.

@@ -14,7 +14,7 @@ import (
 // must.
 func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(nil, zap.NewNop())
+		g := newGuard(nil, nil, zap.NewNop())
 		wait := func(agent string) time.Duration {
 			began := time.Now()
 			g.await(agent)

@@ -25,8 +25,9 @@ type HubConfig struct {
 	Common
 	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
 	Listen string
-	// TLS is what agents are met with. It must demand and verify their certificates.
-	TLS *tls.Config
+	// Credentials are what agents are met with. Once they are replaced, agents that they do not
+	// trust any more are cut off.
+	Credentials *identity.Credentials
 	// Authenticate returns the name of the agent that has opened a connection.
 	Authenticate func(tls.ConnectionState) (agent string, err error)
 }
@@ -67,11 +68,8 @@ func NewHub(c HubConfig) (*Hub, error) {
 		return fail(err)
 	}
 	c.Common = common
-	if err := checkTLS(c.TLS, true); err != nil {
-		return fail(err)
-	}
-	if c.Authenticate == nil {
-		return fail(errors.New("no authentication"))
+	if c.Credentials == nil || c.Authenticate == nil {
+		return fail(errors.New("credentials and authentication are needed"))
 	}
 	host, port, err := splitAddress(c.Listen)
 	if err != nil {
@@ -79,14 +77,14 @@ func NewHub(c HubConfig) (*Hub, error) {
 	}
 	o := c.serverOptions("principal", "hub")
 	o.LeafNode = server.LeafNodeOpts{
-		Host: host, Port: port, TLSConfig: c.TLS, TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
+		Host: host, Port: port, TLSConfig: c.Credentials.Server(), TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
 		NoAdvertise: true, IsolateLeafnodeInterest: true,
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},
 	}
 	return &Hub{
 		config: c,
 		node:   newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir)),
-		guard:  newGuard(c.Authenticate, c.Logger),
+		guard:  newGuard(c.Authenticate, c.Credentials, c.Logger),
 		ready:  make(chan struct{}), ended: make(chan struct{}),
 		links: map[string]*link{}, accounts: accounts{of: map[string]string{}},
 	}, nil
@@ -129,6 +127,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
 	keeping.Go(func() { (&keeper{node: h.node, admit: h.guard.admit, anew: h.guard.restarted}).run(kept) })
+	keeping.Go(func() { h.guard.watch(kept, h.node.sever) })
 	<-ctx.Done()
 	h.closeLinks()
 	stop()

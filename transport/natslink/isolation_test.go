@@ -325,19 +325,23 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 		pair, err := p.ca.IssueServer("kube-system", []string{"127.0.0.1"}, pkiOptions())
 		require.NoError(t, err)
 		lc := leafConfig(t, p, "west", connect)
-		lc.TLS, err = p.files(t, "odd", pair).Client(time.Now())
+		lc.Credentials, err = p.files(t, "odd", pair).Credentials(time.Now())
 		require.NoError(t, err)
 		dial(t, lc)
 		awaitLine(t, lines, "TLS leafnode handshake error") // it is no client's certificate
 	})
 	t.Run("certificate of another CA", func(t *testing.T) {
 		lc := leafConfig(t, stranger, "north", connect)
-		lc.TLS.RootCAs = p.client(t, "north").RootCAs
+		pair, err := stranger.ca.IssueAgent("north", pkiOptions())
+		require.NoError(t, err)
+		lc.Credentials = credentials(t, pair, p.ca, stranger.ca)
 		dial(t, lc)
 		awaitLine(t, lines, "TLS leafnode handshake error")
 	})
 	t.Run("no certificate", func(t *testing.T) {
-		conn, err := tls.Dial("tcp", connect, &tls.Config{RootCAs: p.client(t, "north").RootCAs, MinVersion: tls.VersionTLS13})
+		nobody := p.client(t, "north").Client("127.0.0.1")
+		nobody.GetClientCertificate = nil
+		conn, err := tls.Dial("tcp", connect, nobody)
 		require.NoError(t, err) // TLS 1.3 refuses with the first bytes
 		_, err = io.ReadAll(conn)
 		require.Error(t, err)
@@ -345,19 +349,19 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 	})
 	t.Run("certificate of another agent", func(t *testing.T) {
 		lc := leafConfig(t, p, "south", connect)
-		lc.TLS = p.client(t, "north")
+		lc.Credentials = p.client(t, "north")
 		_, err := NewLeaf(lc)
 		require.ErrorContains(t, err, `the certificate is of agent "north", not of "south"`)
 	})
 	t.Run("client protocol", func(t *testing.T) {
 		// It may say what the agent may say, and the hub hangs up at what no leaf node says.
-		heard := speak(t, connect, p.client(t, "north"), "CONNECT {\"verbose\":true}\r\nSUB > 1\r\nPING\r\n")
+		heard := speak(t, connect, p.client(t, "north").Client("127.0.0.1"), "CONNECT {\"verbose\":true}\r\nSUB > 1\r\nPING\r\n")
 		for _, line := range heard {
 			require.True(t, strings.HasPrefix(line, "LS+ "), line)
 		}
 	})
 	t.Run("garbage", func(t *testing.T) {
-		require.Empty(t, speak(t, connect, p.client(t, "north"), strings.Repeat("x", 1<<20)+"\r\n"))
+		require.Empty(t, speak(t, connect, p.client(t, "north").Client("127.0.0.1"), strings.Repeat("x", 1<<20)+"\r\n"))
 	})
 	t.Run("registered agent", func(t *testing.T) {
 		l := dial(t, leafConfig(t, p, "north", connect))

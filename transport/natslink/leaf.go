@@ -2,7 +2,6 @@ package natslink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -38,8 +37,11 @@ type LeafConfig struct {
 	Agent string
 	// Connect is the host:port of the principal.
 	Connect string
-	// TLS is what the principal is met with. It must hold the agent's certificate.
-	TLS *tls.Config
+	// Credentials are what the principal is met with: the certificate is the agent's. Once they
+	// are replaced it is met anew.
+	Credentials *identity.Credentials
+
+	host string // of Connect
 }
 
 // A Leaf is an agent's end: a NATS server in this process, which joins the principal's as
@@ -55,9 +57,10 @@ type Leaf struct {
 
 // A dialed is what belongs to the open Link of a Leaf.
 type dialed struct {
-	node  *node
-	store *nats.Conn
-	link  *link
+	node    *node
+	renewed <-chan struct{} // closed when it is connected by credentials that are the last no more
+	store   *nats.Conn
+	link    *link
 }
 
 // NewLeaf returns a Leaf. Nothing happens before Dial.
@@ -71,10 +74,10 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if err := identity.CheckName(c.Agent); err != nil {
 		return fail(err)
 	}
-	if err := checkTLS(c.TLS, false); err != nil {
-		return fail(err)
+	if c.Credentials == nil {
+		return fail(errors.New("credentials are needed"))
 	}
-	if _, _, err := net.SplitHostPort(c.Connect); err != nil {
+	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
 		return fail(err)
 	}
 	if err := c.checkName(); err != nil {
@@ -86,14 +89,9 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 // checkName finds out now what would otherwise be a connection that carries nothing: a
 // certificate that is of another agent, as far as its common name tells.
 func (c LeafConfig) checkName() error {
-	for _, cert := range c.TLS.Certificates {
-		if cert.Leaf == nil {
-			continue
-		}
-		name := cert.Leaf.Subject.CommonName
-		if identity.CheckName(name) == nil && name != c.Agent {
-			return fmt.Errorf("the certificate is of agent %q, not of %q", name, c.Agent)
-		}
+	name := c.Credentials.Name()
+	if identity.CheckName(name) == nil && name != c.Agent {
+		return fmt.Errorf("the certificate is of agent %q, not of %q", name, c.Agent)
 	}
 	return nil
 }
@@ -121,7 +119,7 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dialed{node: newNode(o, "STORE", l.config.Logger, l.troubles)}
+	d := &dialed{renewed: l.config.Credentials.Changed(), node: newNode(o, "STORE", l.config.Logger, l.troubles)}
 	if err := d.node.start(refuseAll); err != nil {
 		return nil, err
 	}
@@ -152,12 +150,25 @@ func (c LeafConfig) options() (*server.Options, error) {
 		Remotes: []*server.RemoteLeafOpts{{
 			LocalAccount: linkAccount,
 			URLs:         []*url.URL{{Scheme: "tls", Host: c.Connect}},
-			TLS:          true, TLSConfig: c.TLS, TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
+			TLS:          true, TLSConfig: c.Credentials.Client(c.host), TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
 			DialTimeout: dialTimeout, FirstInfoTimeout: infoTimeout,
 			Compression: server.CompressionOpts{Mode: server.CompressionOff},
 		}},
 	}
 	return o, nil
+}
+
+// renew has the principal met anew whenever the credentials have been replaced.
+func (c LeafConfig) renew(ctx context.Context, n *node, renewed <-chan struct{}) {
+	for {
+		select {
+		case <-renewed:
+			renewed = c.Credentials.Changed()
+			n.sever(n.upstream())
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (l *Leaf) dial(ctx context.Context, d *dialed) error {
@@ -214,6 +225,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		return err
 	}
 	keeping.Go(func() { (&keeper{node: d.node, admit: refuseAll, anew: func() {}, alone: true}).run(keep) })
+	keeping.Go(func() { l.config.renew(keep, d.node, d.renewed) })
 	watch.start(d.link.with)
 	return nil
 }

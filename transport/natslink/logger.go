@@ -3,6 +3,7 @@ package natslink
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"go.uber.org/zap"
 )
@@ -21,8 +22,23 @@ var ofDisk = regexp.MustCompile(`write error|permission denied|DISABLED|disablin
 // Noticef logs a notice.
 func (l serverLogger) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
 
+// unverified is what the server warns of since it does not see that Credentials verify.
+const unverified = "TLS certificate chain and hostname of solicited leafnodes will not be verified"
+
+// rereads is what the server warns of when it was not ended in peace: it then reads the
+// messages in place of what it had noted of them, and nothing is missing.
+var rereads = regexp.MustCompile(`state (is )?outdated|corrupt state file`)
+
 // Warnf logs a warning.
-func (l serverLogger) Warnf(format string, v ...any) { l.log.Warn(l.read(format, v...)) }
+func (l serverLogger) Warnf(format string, v ...any) {
+	switch message := l.read(format, v...); {
+	case strings.HasPrefix(message, unverified):
+	case rereads.MatchString(message):
+		l.log.Info(message)
+	default:
+		l.log.Warn(message)
+	}
+}
 
 // Errorf logs an error.
 func (l serverLogger) Errorf(format string, v ...any) { l.log.Error(l.read(format, v...)) }

@@ -2,7 +2,6 @@ package natslink
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,20 +47,35 @@ func (p *testPKI) files(t testing.TB, name string, pair pki.Pair) identity.Files
 	return f
 }
 
-func (p *testPKI) server(t testing.TB) *tls.Config {
+func (p *testPKI) server(t testing.TB) *identity.Credentials {
 	pair, err := p.ca.IssueServer("principal", []string{"127.0.0.1"}, pkiOptions())
 	require.NoError(t, err)
-	c, err := p.files(t, "principal", pair).Server(time.Now())
+	c, err := p.files(t, "principal", pair).Credentials(time.Now())
 	require.NoError(t, err)
 	return c
 }
 
-func (p *testPKI) client(t testing.TB, agent string) *tls.Config {
+func (p *testPKI) client(t testing.TB, agent string) *identity.Credentials {
 	pair, err := p.ca.IssueAgent(agent, pkiOptions())
 	require.NoError(t, err)
-	c, err := p.files(t, agent, pair).Client(time.Now())
+	c, err := p.files(t, agent, pair).Credentials(time.Now())
 	require.NoError(t, err)
 	return c
+}
+
+// credentials are those of a pair, and trust CAs.
+func credentials(t testing.TB, pair pki.Pair, trusted ...*pki.CA) *identity.Credentials {
+	c, err := identity.NewCredentials(bundle(pair, trusted...), time.Now())
+	require.NoError(t, err)
+	return c
+}
+
+func bundle(pair pki.Pair, trusted ...*pki.CA) identity.Bundle {
+	b := identity.Bundle{Cert: identity.Text{Where: "cert", PEM: pair.Cert}, Key: identity.Text{Where: "key", PEM: pair.Key}, CA: identity.Text{Where: "ca"}}
+	for _, ca := range trusted {
+		b.CA.PEM = append(b.CA.PEM, ca.Pair().Cert...)
+	}
+	return b
 }
 
 // quick is a Common whose faults are noticed soon.
@@ -93,12 +107,12 @@ func startHub(t testing.TB, c HubConfig) (*Hub, func()) {
 
 func hubConfig(t testing.TB, p *testPKI) HubConfig {
 	return HubConfig{
-		Common: quick(t, t.TempDir()), Listen: "127.0.0.1:0", TLS: p.server(t), Authenticate: identity.SubjectName,
+		Common: quick(t, t.TempDir()), Listen: "127.0.0.1:0", Credentials: p.server(t), Authenticate: identity.SubjectName,
 	}
 }
 
 func leafConfig(t testing.TB, p *testPKI, agent, connect string) LeafConfig {
-	return LeafConfig{Common: quick(t, t.TempDir()), Agent: agent, Connect: connect, TLS: p.client(t, agent)}
+	return LeafConfig{Common: quick(t, t.TempDir()), Agent: agent, Connect: connect, Credentials: p.client(t, agent)}
 }
 
 func dial(t testing.TB, c LeafConfig) transport.Link {

@@ -205,17 +205,16 @@ func TestQuota(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	p := newPKI(t)
 	for want, change := range map[string]func(*HubConfig){
-		"store directory":    func(c *HubConfig) { c.StoreDir = "" },
-		"logger":             func(c *HubConfig) { c.Logger = nil },
-		"quota":              func(c *HubConfig) { c.Quota = -1 },
-		"tombstones":         func(c *HubConfig) { c.Age = 1 },
-		"heartbeat":          func(c *HubConfig) { c.Heartbeat = 1 },
-		"not a loopback":     func(c *HubConfig) { c.MonitorListen = "0.0.0.0:1" },
-		"no TLS":             func(c *HubConfig) { c.TLS = nil },
-		"client certificate": func(c *HubConfig) { c.TLS = p.client(t, "north") },
-		"authentication":     func(c *HubConfig) { c.Authenticate = nil },
-		"missing port":       func(c *HubConfig) { c.Listen = "127.0.0.1" },
-		"has no port":        func(c *HubConfig) { c.Listen = "127.0.0.1:x" },
+		"store directory": func(c *HubConfig) { c.StoreDir = "" },
+		"logger":          func(c *HubConfig) { c.Logger = nil },
+		"quota":           func(c *HubConfig) { c.Quota = -1 },
+		"tombstones":      func(c *HubConfig) { c.Age = 1 },
+		"heartbeat":       func(c *HubConfig) { c.Heartbeat = 1 },
+		"not a loopback":  func(c *HubConfig) { c.MonitorListen = "0.0.0.0:1" },
+		"credentials":     func(c *HubConfig) { c.Credentials = nil },
+		"authentication":  func(c *HubConfig) { c.Authenticate = nil },
+		"missing port":    func(c *HubConfig) { c.Listen = "127.0.0.1" },
+		"has no port":     func(c *HubConfig) { c.Listen = "127.0.0.1:x" },
 	} {
 		c := hubConfig(t, p)
 		change(&c)
@@ -226,7 +225,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"store directory": func(c *LeafConfig) { c.StoreDir = "" },
 		"reserved":        func(c *LeafConfig) { c.Agent = "default" },
 		"missing port":    func(c *LeafConfig) { c.Connect = "hub.example" },
-		"verify":          func(c *LeafConfig) { c.TLS.InsecureSkipVerify = true },
+		"credentials":     func(c *LeafConfig) { c.Credentials = nil },
 	} {
 		c := leafConfig(t, p, "north", "127.0.0.1:1")
 		change(&c)

@@ -1,0 +1,65 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"time"
+)
+
+// A Text is of PEM blocks. Where says where it is from, as its owner knows it: in a file, or
+// in a Secret.
+type Text struct {
+	Where string
+	PEM   []byte
+}
+
+// A Bundle is what one side proves its name with, and knows the names of others by.
+type Bundle struct {
+	CA   Text // certificates that a peer's must be signed by
+	Cert Text // own certificate, with the chain that leads to its CA
+	Key  Text // its private key
+}
+
+func (b Bundle) equal(c Bundle) bool {
+	return bytes.Equal(b.CA.PEM, c.CA.PEM) && bytes.Equal(b.Cert.PEM, c.Cert.PEM) && bytes.Equal(b.Key.PEM, c.Key.PEM)
+}
+
+// read returns what the Bundle says. It finds out now what would otherwise be a failed
+// handshake on the other side: a certificate that has expired, or that is of another CA.
+func (b Bundle) read(now time.Time) (tls.Certificate, *x509.CertPool, error) {
+	fail := func(err error) (tls.Certificate, *x509.CertPool, error) {
+		return tls.Certificate{}, nil, fmt.Errorf("identity: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b.CA.PEM) {
+		return fail(fmt.Errorf("read CA: %s holds no PEM certificate", b.CA.Where))
+	}
+	cert, err := tls.X509KeyPair(b.Cert.PEM, b.Key.PEM)
+	if err != nil {
+		return fail(fmt.Errorf("key %s with certificate %s: %w", b.Key.Where, b.Cert.Where, err))
+	}
+	leaf := cert.Leaf
+	switch {
+	case now.After(leaf.NotAfter):
+		return fail(fmt.Errorf("certificate %s of %q expired at %s", b.Cert.Where, leaf.Subject, leaf.NotAfter.UTC().Format(time.RFC3339)))
+	case now.Before(leaf.NotBefore):
+		return fail(fmt.Errorf("certificate %s of %q is not valid before %s", b.Cert.Where, leaf.Subject, leaf.NotBefore.UTC().Format(time.RFC3339)))
+	}
+	between := x509.NewCertPool()
+	for _, der := range cert.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return fail(fmt.Errorf("chain in %s: %w", b.Cert.Where, err))
+		}
+		between.AddCert(c)
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{
+		Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	if err != nil {
+		return fail(fmt.Errorf("certificate %s of %q does not belong to the CA in %s: %w", b.Cert.Where, leaf.Subject, b.CA.Where, err))
+	}
+	return cert, pool, nil
+}
