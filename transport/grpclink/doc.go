@@ -18,7 +18,9 @@
 // # Who is there
 //
 // An agent's name is what Authenticate reads from its verified certificate, and only agents
-// that were registered by Hub.Link are let in. The newest session of an agent has its Link, both
+// that were registered by Hub.Link are let in, for as long as the Credentials trust them. When
+// an agent's own are replaced it connects anew. Of a herd so many are let in at once, and the
+// others are told when their turn is. The newest session of an agent has its Link, both
 // ways; the one before is ended, and says why to its agent, which then stays away for longer
 // and longer while that goes on. Either side sends a sign of life with each heartbeat, and a
 // peer that is silent for three of them is away.
