@@ -31,11 +31,11 @@ type (
 )
 
 func hubTransports() map[string]func(*cli.Context, *zap.Logger) (newHub, error) {
-	return map[string]func(*cli.Context, *zap.Logger) (newHub, error){"nats": natsHub}
+	return map[string]func(*cli.Context, *zap.Logger) (newHub, error){"nats": natsHub, "grpc": grpcHub}
 }
 
 func agentTransports() map[string]func(*cli.Context, *zap.Logger) (newDialer, error) {
-	return map[string]func(*cli.Context, *zap.Logger) (newDialer, error){"nats": natsLeaf}
+	return map[string]func(*cli.Context, *zap.Logger) (newDialer, error){"nats": natsLeaf, "grpc": grpcDialer}
 }
 
 func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error) {
@@ -49,7 +49,7 @@ func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (clust
 // adapterFlags are those by which adapters are chosen, and what is to be seen of a backend.
 func adapterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String("transport", "", "nats", "the `transport` by which the two sides reach each other: nats"),
+		f.String("transport", "", "nats", "the `transport` by which the two sides reach each other, the same on both: nats (what is said is kept on both disks), or grpc (one port, and no store but the agent's copy in --state-dir)"),
 		f.String("backend", "", "kubernetes", "the `backend` that has this side's objects: kubernetes, memory (gone with the program), or nats (a bucket of NATS JetStream's key-value store, with --backend-nats-url)"),
 		f.String("label-selector", "", "", "a `selector` as kubectl takes it: objects whose labels do not match are not kept in step, and stay as they are on both sides; empty is all objects"),
 	}

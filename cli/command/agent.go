@@ -29,7 +29,7 @@ func agentCommand() *cli.Command {
 			f.Bool("observe", "", "join a cluster without touching it: nothing is written on it but what is adopted; see argocd-agentctl plan and adopt"),
 			f.Duration("operation-expiry", "", 24*time.Hour, "how old a sync asked for on the control plane may be for the agent to begin it, a `duration`; an older one ends as failed; 0 is any age"),
 			f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
-			f.Int("server-port", "REMOTE_PORT", 7422, "the `port` of the principal"),
+			f.Int("server-port", "REMOTE_PORT", natsPort, "the `port` of the principal; with --transport grpc it is 8443 unless it is given"),
 			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
 			f.String("tls-client-key", "TLS_CLIENT_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_ROOT_CA_PATH", "", "a `file` with the CA of the principal's certificate"),

@@ -22,6 +22,7 @@ func demoCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "agents", Value: 1, Usage: "how many managed `agents` there are, besides the autonomous one"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
+			&cli.StringFlag{Name: "transport", Value: "nats", Usage: "the `transport` by which messages travel: nats or grpc"},
 			&cli.StringFlag{Name: "sabotage", Usage: "the `lie` that the store beneath one agent tells: drop (writes are not done), corrupt (they are done wrongly) or undelete (removals are not done)"},
 			&cli.BoolFlag{Name: "verbose", Usage: "show the log of all programs"},
 		},
@@ -30,6 +31,7 @@ func demoCommand() *cli.Command {
 			"ends with 1 if they differ.\n\n" +
 			"   argocd-agent demo\n" +
 			"   argocd-agent demo --agents 20 -o json\n" +
+			"   argocd-agent demo --transport grpc\n" +
 			"   argocd-agent demo --sabotage drop",
 	}
 }
@@ -38,6 +40,10 @@ func runDemo(c *cli.Context) error {
 	lie, err := shell.Choice(c, "sabotage", map[string]demo.Lie{
 		"": demo.None, "drop": demo.Drop, "corrupt": demo.Corrupt, "undelete": demo.Undelete,
 	})
+	if err != nil {
+		return err
+	}
+	carrier, err := shell.Choice(c, "transport", map[string]demo.Carrier{"nats": demo.NATS, "grpc": demo.GRPC})
 	if err != nil {
 		return err
 	}
@@ -53,7 +59,7 @@ func runDemo(c *cli.Context) error {
 		log = quiet(openLog(c.App.ErrWriter, zap.InfoLevel, zapcore.NewConsoleEncoder), natsAdvice())
 	}
 	out := show(c.App.Writer)
-	result, err := demo.Run(c.Context, demo.Config{Agents: c.Int("agents"), Lie: lie, Log: log, Step: out.step})
+	result, err := demo.Run(c.Context, demo.Config{Agents: c.Int("agents"), Lie: lie, Carrier: carrier, Log: log, Step: out.step})
 	if err != nil {
 		return err
 	}
@@ -76,7 +82,7 @@ type show interface {
 type table struct{ w io.Writer }
 
 func newTable(w io.Writer) show {
-	fmt.Fprint(w, "A principal and its agents in one process. Programs, messages (NATS), certificates and disks are\n"+
+	fmt.Fprint(w, "A principal and its agents in one process. Programs, messages, certificates and disks are\n"+
 		"real. Memory stores stand for the clusters; on each workload cluster a stand-in for Argo CD's\n"+
 		"application controller deploys nothing, and writes the status of what it would have deployed.\n\n")
 	t := table{w}

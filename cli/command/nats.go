@@ -15,6 +15,9 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
 )
 
+// natsPort is where a principal listens for leaf nodes unless it is told otherwise.
+const natsPort = 7422
+
 // natsFlags are those of either end of the transport over NATS.
 func natsFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
@@ -118,20 +121,32 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := shell.Needed(c, "server-address", "say where the principal is")
-	if err != nil {
-		return nil, err
-	}
-	port, err := shell.Port(c, "server-port")
-	if err == nil && port == 0 {
-		err = &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --nats-leaf-listen"}
-	}
+	connect, err := principalAddress(c, natsPort, "nats-leaf-listen")
 	if err != nil {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
-		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: own.Name(), Connect: net.JoinHostPort(host, strconv.Itoa(port)), Credentials: own})
+		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: own.Name(), Connect: connect, Credentials: own})
 	}, nil
+}
+
+// principalAddress returns the host:port of the principal. The port is the standard one unless
+// it is given; listen is the flag by which the principal chooses it.
+func principalAddress(c *cli.Context, standard int, listen string) (string, error) {
+	host, err := shell.Needed(c, "server-address", "say where the principal is")
+	if err != nil {
+		return "", err
+	}
+	port, err := shell.Port(c, "server-port")
+	switch {
+	case err != nil:
+		return "", err
+	case !c.IsSet("server-port"):
+		port = standard
+	case port == 0:
+		return "", &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --" + listen}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
 // natsAdvice says what to do about what the NATS servers complain of.

@@ -20,7 +20,9 @@ const MaxAgents = 50
 type Config struct {
 	Agents int // managed ones, from 1 to MaxAgents; there is also an autonomous one
 	Lie    Lie // of the store beneath one agent's session
-	Log    *zap.Logger
+	// Carrier is by what messages travel; the zero one is NATS.
+	Carrier Carrier
+	Log     *zap.Logger
 	// Step is told of every step when it has been played.
 	Step func(Step)
 }

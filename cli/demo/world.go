@@ -16,10 +16,6 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/sync/wire"
-	"github.com/argocd-fabric/argocd-agent/transport"
-	"github.com/argocd-fabric/argocd-agent/transport/identity"
-	"github.com/argocd-fabric/argocd-agent/transport/natslink"
 )
 
 const (
@@ -37,6 +33,7 @@ type world struct {
 	parts   *errgroup.Group
 	ctx     context.Context // of parts
 	traffic traffic
+	carrier Carrier
 
 	hub       *memstore.Store
 	principal *principal.Principal
@@ -55,7 +52,7 @@ type spoke struct {
 // newWorld starts all programs, which end with ctx. The first spoke's store tells the lie
 // once it is armed.
 func newWorld(ctx context.Context, dir string, c Config) (*world, error) {
-	w := &world{dir: dir, log: c.Log, hub: memstore.New(memstore.Config{Name: "hub"})}
+	w := &world{dir: dir, log: c.Log, carrier: c.Carrier, hub: memstore.New(memstore.Config{Name: "hub"})}
 	w.parts, w.ctx = errgroup.WithContext(ctx)
 	var roster roster
 	for i := range c.Agents {
@@ -110,9 +107,7 @@ func (w *world) startPrincipal(r roster) (string, error) {
 		return "", err
 	}
 	log := w.log.Named("principal")
-	hub, err := natslink.NewHub(natslink.HubConfig{
-		Common: w.common("principal", log), Listen: "127.0.0.1:0", Credentials: own, Authenticate: identity.SubjectName,
-	})
+	hub, err := w.carrier.hub(w, own, log)
 	if err != nil {
 		return "", err
 	}
@@ -135,14 +130,12 @@ func (w *world) startAgent(s *spoke) error {
 		return err
 	}
 	log := w.log.Named(s.Name)
-	leaf, err := natslink.NewLeaf(natslink.LeafConfig{
-		Common: w.common(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own,
-	})
+	dialer, err := w.carrier.dialer(w, s, own, log)
 	if err != nil {
 		return err
 	}
 	a, err := agent.New(agent.Config{
-		Name: s.Name, Namespace: argocd, Dialer: tappedDialer{leaf, &w.traffic}, Store: s.liar,
+		Name: s.Name, Namespace: argocd, Dialer: tappedDialer{dialer, &w.traffic}, Store: s.liar,
 		Rules: resource.Rules{Mode: s.Mode, Adopt: true}, Tick: tick, Log: log,
 	})
 	if err != nil {
@@ -166,15 +159,6 @@ func (w *world) startAgent(s *spoke) error {
 		return nil
 	}
 	return until(w.ctx, patience, s.Name+" to start", func() bool { return a.Ready() == nil })
-}
-
-func (w *world) common(name string, log *zap.Logger) natslink.Common {
-	return natslink.Common{
-		StoreDir:  filepath.Join(w.dir, "messages", name),
-		Presence:  transport.Presence{Version: "demo", Oldest: wire.Oldest, Newest: wire.Newest},
-		Heartbeat: heartbeat,
-		Logger:    log,
-	}
 }
 
 // wait waits until all parts have ended, as they do once the world's context is done or

@@ -26,10 +26,12 @@ func offlineRestart(w *world) {
 	other.wants("shop", "mine")
 	w.start(w.hub)
 	w.start(w.spoke)
-	w.sees("what was done meanwhile is undone", other.has("shop", "1"))
-	w.spoils()
+	if other == w.spoke || w.carrier.recalls {
+		w.sees("what was done meanwhile is undone", other.has("shop", "1"))
+		w.spoils()
+	}
 	w.heal()
-	w.sees("what was made arrives", other.has("made", "1"))
+	w.sees("what was made arrives, and nothing done meanwhile stays", other.has("made", "1"), other.has("shop", "1"))
 }
 
 func agentForgets(w *world) {

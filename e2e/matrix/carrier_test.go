@@ -10,6 +10,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/grpclink"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink/monitor"
@@ -19,11 +20,13 @@ import (
 // for one within the test.
 type carrier struct {
 	name             string
+	recalls          bool // a principal that starts anew recalls what agents have said
 	principal, agent func(ends) []string
 	hub              func(ends) (transport.Hub, error)
 	dialer           func(ends) (transport.Dialer, error)
-	// taken returns how many messages each log and each copy of a program has taken so far.
-	taken func(context.Context, ends) (map[string]uint64, error)
+	// taken returns how many messages each log and each copy of a side has taken so far, or,
+	// where nobody counts them, how many may have crossed the line.
+	taken func(context.Context, *world, *side) (map[string]uint64, error)
 }
 
 // ends are what one end of a link is made of.
@@ -37,7 +40,7 @@ type ends struct {
 
 func carriers() []carrier {
 	return []carrier{{
-		name: "leaf",
+		name: "leaf", recalls: true,
 		principal: func(e ends) []string {
 			return append(e.stored(), "--nats-leaf-listen", e.address)
 		},
@@ -59,7 +62,35 @@ func carriers() []carrier {
 			}
 			return natslink.NewLeaf(natslink.LeafConfig{Common: e.common(), Agent: e.name, Connect: e.address, Credentials: own})
 		},
-		taken: func(ctx context.Context, e ends) (map[string]uint64, error) { return monitor.Sequences(ctx, e.monitor) },
+		taken: func(ctx context.Context, _ *world, s *side) (map[string]uint64, error) {
+			return monitor.Sequences(ctx, s.ends.monitor)
+		},
+	}, {
+		name: "grpc",
+		principal: func(e ends) []string {
+			return []string{"--transport", "grpc", "--state-dir", e.dir, "--grpc-listen", e.address}
+		},
+		agent: func(e ends) []string {
+			host, port, _ := net.SplitHostPort(e.address) // it is one of ours
+			return []string{"--transport", "grpc", "--state-dir", e.dir, "--server-address", host, "--server-port", port}
+		},
+		hub: func(e ends) (transport.Hub, error) {
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
+			if err != nil {
+				return nil, err
+			}
+			return grpclink.NewHub(grpclink.HubConfig{Common: e.grpc(), Listen: e.address, Credentials: own, Authenticate: identity.SubjectName})
+		},
+		dialer: func(e ends) (transport.Dialer, error) {
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
+			if err != nil {
+				return nil, err
+			}
+			return grpclink.NewDialer(grpclink.DialerConfig{Common: e.grpc(), Agent: e.name, Connect: e.address, Credentials: own, StateDir: e.dir})
+		},
+		taken: func(_ context.Context, w *world, _ *side) (map[string]uint64, error) {
+			return map[string]uint64{"line": w.line.Long()}, nil
+		},
 	}}
 }
 
@@ -68,8 +99,13 @@ func (e ends) stored() []string {
 }
 
 func (e ends) common() natslink.Common {
-	return natslink.Common{
-		StoreDir: e.dir, MonitorListen: e.monitor, Logger: zap.NewNop(),
-		Presence: transport.Presence{Version: "matrix", Oldest: wire.Oldest, Newest: wire.Newest},
-	}
+	return natslink.Common{StoreDir: e.dir, MonitorListen: e.monitor, Logger: zap.NewNop(), Presence: presence()}
+}
+
+func (e ends) grpc() grpclink.Common {
+	return grpclink.Common{Logger: zap.NewNop(), Presence: presence()}
+}
+
+func presence() transport.Presence {
+	return transport.Presence{Version: "matrix", Oldest: wire.Oldest, Newest: wire.Newest}
 }

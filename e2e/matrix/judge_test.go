@@ -140,7 +140,7 @@ func (w *world) picture(ctx context.Context) (map[string]string, error) {
 		if out[s.Side.String()], err = s.cluster.writes(ctx); err != nil {
 			return nil, err
 		}
-		taken, err := w.carrier.taken(ctx, s.ends)
+		taken, err := w.carrier.taken(ctx, w, s)
 		if err != nil {
 			return nil, err
 		}

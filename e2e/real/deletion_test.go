@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
-	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // cascade: an Application with Argo CD's finalizer that is deleted on the hub waits there

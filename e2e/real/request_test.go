@@ -19,7 +19,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/cli/failpoint"
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
-	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 var requestDeaths = flag.Int("request-deaths", 5, "how often the principal dies between learning of an operation and making it known")

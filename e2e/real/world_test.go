@@ -19,7 +19,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 	"github.com/argocd-fabric/argocd-agent/e2e/stack/stacktest"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // patience is how long a story waits for what takes no more than seconds where nothing

@@ -16,7 +16,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
-	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // overNATS is the fabric of natslink: real servers, TLS and disks, in real time.

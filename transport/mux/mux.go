@@ -147,7 +147,7 @@ func (m *Mux) accept(ctx context.Context) (*conn, <-chan struct{}, error) {
 func (m *Mux) Expect(why string) { m.set(true, nil, why) }
 
 // Begin begins a session with the peer's process, which begins one too. The session before,
-// if any, has ended.
+// if any, has ended. Once the Mux is closed a session carries nothing.
 func (m *Mux) Begin() *Session {
 	s := newSession(m)
 	m.set(true, s, "another session has begun")
@@ -162,6 +162,9 @@ func (m *Mux) set(there bool, s *Session, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
+		if s != nil {
+			s.ended = true
+		}
 		there, s = false, nil
 	}
 	if m.session != nil {

@@ -5,10 +5,27 @@
 // What is left to the adapter is what only it can know: how packets cross (it takes them from
 // Next of one Connection, and gives them to Take of the peer's), and when there is a connection
 // to a process of the peer and when there is none any more (Begin and End). A log that is to
-// outlive the process has a Keeper, such as File. A Hub and a Dialer open Ends.
+// outlive the process has a Keeper, such as File; a copy that is to, a Copy. A Hub and a Dialer
+// open Ends.
 //
-// The table of an End is in memory. All of it crosses with every connection, then whatever
-// changes; no copy is kept, and nothing that was received comes again by itself.
+// # What crosses
+//
+// The log of an End is in memory. With every connection each side says what its copy of the
+// peer's log is: how many rows, and one sum. If that is what the log is, nothing more crosses.
+// If not, the sums of 64 buckets and then the hashes of the rows of those that differ show
+// what the copy lacks, and that is sent. A log that has just been begun anew, as after a
+// restart, is given time to be filled: its writer puts in what it has by Send, and what the
+// copy has already is not sent.
+//
+// Of each key one value is under way at a time: the next goes once the peer has acknowledged
+// it, and is then the last that there is. So a change that is overtaken by others costs
+// nothing, and nothing is sent twice over one connection. Acknowledgements go before values.
+//
+// The next value of a key crosses as a change of the last that has crossed the connection, if
+// that is shorter: see appendDelta.
+//
+// What was received is acknowledged when it is in the copy, in memory: whether a Copy has it on
+// its disk shows in the next connection, in the sum.
 package packetlink
 
 import (
@@ -22,10 +39,19 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/mux"
 )
 
-// Config is what an End is made of. Keeper may be nil: then the log is gone with the End.
+// Bounds of one direction of a Link, so that a peer fills nobody's memory.
+const (
+	maxRows = 1 << 18
+	maxLog  = 256 << 20  // bytes of the messages in a log
+	maxCopy = 2 * maxLog // the same, of a copy, which may have rows that the log has no more
+)
+
+// Config is what an End is made of. Keeper may be nil: then the log is gone with the End. So
+// may Copy: then the copy is.
 type Config struct {
 	Local, Peer string // the names of the two sides
 	Keeper      Keeper // closed with the End
+	Copy        Copy   // closed with the End
 }
 
 // A Keeper keeps the log of one End, as records, whose content is the End's. It is called by
@@ -46,31 +72,43 @@ type Keeper interface {
 
 // An End is one end of a Link. It implements transport.Link.
 type End struct {
-	config  Config
-	inbox   *transport.Inbox
-	streams *mux.Mux
-	ready   chan struct{} // holds one element once there may be something to send
+	config       Config
+	inbox        *transport.Inbox
+	streams      *mux.Mux
+	tableReady   chan struct{} // holds one element once there may be something to send
+	streamsReady chan struct{}
 
-	mu     sync.Mutex
-	closed bool
-	epoch  string
-	table  map[string]transport.Message // the last of each key, tombstones too
-	unsent keys
-	conn   *Connection // nil while there is none
-	at     uint64      // how many values were received
+	mu      sync.Mutex
+	closed  bool
+	log     *log
+	reading *reading
+	table   *Table // of the connection; nil while there is none
+	at      uint64 // how many values were received
 }
 
-// Open returns an End, of what its Keeper has kept if it has one.
+// Open returns an End, of what its Keeper and its Copy have kept if it has them.
 func Open(c Config) (*End, error) {
-	e := &End{config: c, inbox: transport.NewInbox(), ready: make(chan struct{}, 1), epoch: rand.Text(), table: map[string]transport.Message{}}
-	e.streams = mux.New(mux.Config{Local: c.Local, Peer: c.Peer, Wake: e.signal})
-	e.inbox.Replayed() // no copy is kept
+	e := &End{
+		config: c, inbox: transport.NewInbox(),
+		tableReady: make(chan struct{}, 1), streamsReady: make(chan struct{}, 1),
+		log: newLog(rand.Text()), reading: newReading(c.Copy),
+	}
+	e.streams = mux.New(mux.Config{Local: c.Local, Peer: c.Peer, Wake: func() { signal(e.streamsReady) }})
+	err := e.reading.restore(func(m transport.Message) {
+		e.at++
+		e.inbox.Put(transport.Delivery{Event: transport.Value, Message: m, At: e.at})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("packetlink: read copy of %s: %w: %w", c.Peer, transport.ErrStore, err)
+	}
+	e.inbox.Replayed()
 	if c.Keeper == nil {
 		return e, nil
 	}
 	records, err := c.Keeper.Read()
 	if err == nil && len(records) > 0 {
-		e.epoch, err = string(records[0]), e.restore(records[1:])
+		e.log.epoch = string(records[0])
+		err = e.restore(records[1:])
 	}
 	if err == nil {
 		err = e.keep()
@@ -87,20 +125,16 @@ func (e *End) restore(records [][]byte) error {
 		if err != nil {
 			return err
 		}
-		e.table[m.Key] = m
+		e.log.put(m.Key, m.Digest, r)
 	}
 	return nil
 }
 
 // keep writes the log anew.
 func (e *End) keep() error {
-	records := [][]byte{[]byte(e.epoch)}
-	for _, m := range e.table {
-		r, err := appendMessage(nil, m)
-		if err != nil {
-			return err
-		}
-		records = append(records, r)
+	records := [][]byte{[]byte(e.log.epoch)}
+	for _, r := range e.log.rows {
+		records = append(records, r.record)
 	}
 	return e.config.Keeper.Replace(records)
 }
@@ -112,7 +146,7 @@ func (e *End) Check() error {
 	if e.closed || e.config.Keeper == nil || !e.config.Keeper.Lost() {
 		return nil
 	}
-	e.epoch, e.table, e.unsent = rand.Text(), map[string]transport.Message{}, keys{}
+	e.log.lose(rand.Text())
 	e.inbox.LogLost()
 	if err := e.keep(); err != nil {
 		return fmt.Errorf("packetlink: begin another log to %s: %w", e.config.Peer, err)
@@ -120,12 +154,22 @@ func (e *End) Check() error {
 	return nil
 }
 
-// Ready holds an element once Next of the current Connection may have something new.
-func (e *End) Ready() <-chan struct{} { return e.ready }
+// TableReady holds an element once Next of the current Connection's Table may have something
+// new.
+func (e *End) TableReady() <-chan struct{} { return e.tableReady }
 
-func (e *End) signal() {
+// StreamsReady is the same for its Streams.
+func (e *End) StreamsReady() <-chan struct{} { return e.streamsReady }
+
+// Wake has both hold one, for who has taken an element that was meant for the next connection.
+func (e *End) Wake() {
+	signal(e.tableReady)
+	signal(e.streamsReady)
+}
+
+func signal(ready chan struct{}) {
 	select {
-	case e.ready <- struct{}{}:
+	case ready <- struct{}{}:
 	default:
 	}
 }
@@ -148,21 +192,19 @@ func (e *End) usable(ctx context.Context) error {
 func (e *End) Log(ctx context.Context) (transport.Log, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.usable(ctx); err != nil {
+	err := e.usable(ctx)
+	shown := transport.Log{Epoch: e.log.epoch, Keeps: e.config.Keeper != nil}
+	if err == nil && shown.Keeps {
+		shown.Rows, err = e.log.shown()
+	}
+	if err != nil {
 		return transport.Log{}, fmt.Errorf("packetlink: read log to %s: %w", e.config.Peer, err)
 	}
-	log := transport.Log{Epoch: e.epoch, Keeps: e.config.Keeper != nil, Rows: map[string]transport.Message{}}
-	if log.Keeps {
-		for _, m := range e.table {
-			log.Put(m)
-		}
-	}
-	return log, nil
+	return shown, nil
 }
 
 // Send implements transport.Link.
 func (e *End) Send(ctx context.Context, m transport.Message) error {
-	m.Event = m.Event.Clone()
 	err := e.Check()
 	if err == nil {
 		err = e.put(ctx, m)
@@ -170,25 +212,32 @@ func (e *End) Send(ctx context.Context, m transport.Message) error {
 	if err != nil {
 		return fmt.Errorf("packetlink: send %.80q to %s: %w", m.Key, e.config.Peer, err)
 	}
-	e.signal()
+	signal(e.tableReady)
 	return nil
 }
 
 func (e *End) put(ctx context.Context, m transport.Message) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := errors.Join(e.usable(ctx), m.Fits()); err != nil {
+	if err := errors.Join(m.Fits(), checkKey(m.Key)); err != nil {
 		return err
 	}
 	record, err := appendMessage(nil, m)
-	if err == nil && e.config.Keeper != nil {
-		err = e.config.Keeper.Append(record)
-	}
 	if err != nil {
 		return err
 	}
-	e.table[m.Key] = m
-	e.unsent.push(m.Key)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch err := e.usable(ctx); {
+	case err != nil:
+		return err
+	case !e.log.fits(m.Key, record):
+		return transport.ErrFull
+	}
+	if e.config.Keeper != nil {
+		if err := e.config.Keeper.Append(record); err != nil {
+			return err
+		}
+	}
+	e.log.put(m.Key, m.Digest, record)
 	return nil
 }
 
@@ -208,41 +257,50 @@ func (e *End) Close() error {
 	if e.closed {
 		return nil
 	}
-	e.closed, e.conn = true, nil
+	e.closed, e.table = true, nil
 	e.inbox.Close()
 	e.streams.Close()
-	if e.config.Keeper == nil {
-		return nil
+	var err error
+	if e.config.Keeper != nil {
+		err = e.config.Keeper.Close()
 	}
-	if err := e.config.Keeper.Close(); err != nil {
-		return fmt.Errorf("packetlink: close log to %s: %w", e.config.Peer, err)
+	if e.config.Copy != nil {
+		err = errors.Join(err, e.config.Copy.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("packetlink: close link to %s: %w", e.config.Peer, err)
 	}
 	return nil
 }
 
 // Begin says that there is a connection to a process of the peer, which begins one too. The
-// one before, if any, has ended.
+// one before, if any, has ended. Once the End is closed a Connection carries nothing.
 func (e *End) Begin(p transport.Presence) *Connection {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := &Connection{end: e}
+	c := &Connection{Table: &Table{end: e}, Streams: e.streams.Begin()}
 	if e.closed {
 		return c
 	}
-	c.streams = e.streams.Begin()
-	e.conn, e.unsent = c, keys{}
-	for k := range e.table {
-		e.unsent.push(k)
-	}
+	e.log.begin()
+	r := e.reading
+	mine := account{log: e.log.epoch, of: r.of, salt: r.salt, count: r.tally.count, sum: r.tally.sum()}
+	c.Table.owed = mine.append([]byte{frameAccount})
+	e.table = c.Table
 	e.inbox.There(&p)
+	signal(e.tableReady)
 	return c
 }
 
-// End says that there is no connection, for the reason why.
-func (e *End) End(why string) {
+// End says that c has ended, for the reason why. It does nothing if another one has begun
+// since.
+func (e *End) End(c *Connection, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.conn = nil
+	if e.table == nil || e.table != c.Table {
+		return
+	}
+	e.table = nil
 	e.streams.End(why)
 	e.inbox.There(nil)
 }

@@ -73,7 +73,8 @@ func (l *link) run() {
 		l.look(time.Now())
 		select {
 		case <-time.After(2 * time.Millisecond):
-		case <-l.Ready():
+		case <-l.TableReady():
+		case <-l.StreamsReady():
 		case <-l.done:
 			l.hush()
 			os.Remove(l.path("hello")) // if it stays, the peer notices a little later
@@ -111,7 +112,7 @@ func (l *link) look(now time.Time) {
 }
 
 func (l *link) disconnect() {
-	l.End.End("the other folder is out of reach")
+	l.End.End(l.conn, "the other folder is out of reach")
 	l.hush()
 	l.conn, l.sent, l.gone, l.me.Taken = nil, 0, 0, 0
 	l.me.Round++

@@ -28,6 +28,7 @@ func (f Fault) String() string {
 
 const (
 	piece   = 64 << 10
+	short   = 200 // bytes: what only says that its sender is there is no longer
 	slowMin = 20 * time.Millisecond
 	slowMax = 200 * time.Millisecond
 )
@@ -45,6 +46,7 @@ type Line struct {
 	changed chan struct{}         // closed and replaced at each Set
 	conns   map[net.Conn]net.Conn // the end that was dialed by the one that was accepted
 	lingers map[net.Conn]bool     // ends that were dialed, and are not closed with the others
+	long    uint64                // pieces that have passed
 }
 
 // Listen returns a healthy Line to what target returns when a connection is made: a
@@ -73,6 +75,13 @@ func (l *Line) Set(f Fault) {
 	if f == Cut {
 		l.closeAll()
 	}
+}
+
+// Long returns how many pieces have passed that are too long to be a mere sign of life.
+func (l *Line) Long() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.long
 }
 
 // Drop closes the connections that there are for who has made them, and for the target only
@@ -187,6 +196,7 @@ func (l *Line) pump(from, to net.Conn) {
 			ok = l.wait(slowMin + rand.N(slowMax-slowMin))
 		}
 		if ok && n > 0 {
+			l.count(n)
 			_, werr := to.Write(buffer[:n])
 			ok = werr == nil
 		}
@@ -202,6 +212,15 @@ func (l *Line) pump(from, to net.Conn) {
 		}
 		delete(l.conns, end)
 	}
+}
+
+func (l *Line) count(n int) {
+	if n <= short {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.long++
 }
 
 func (l *Line) wait(d time.Duration) bool {

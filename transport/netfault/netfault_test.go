@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/argocd-fabric/argocd-agent/transport/natslink/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

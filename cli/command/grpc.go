@@ -1,0 +1,59 @@
+package command
+
+import (
+	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/grpclink"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+)
+
+// grpcPort is where a principal listens for agents over gRPC unless it is told otherwise.
+const grpcPort = 8443
+
+func grpcCommon(log *zap.Logger) grpclink.Common {
+	return grpclink.Common{
+		Presence: transport.Presence{Version: version(), Oldest: wire.Oldest, Newest: wire.Newest},
+		Logger:   quiet(log, grpcAdvice()),
+	}
+}
+
+func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
+	if _, err := shell.Needed(c, "grpc-listen", "write :8443"); err != nil {
+		return nil, err
+	}
+	listen, err := shell.Address(c, "grpc-listen")
+	if err == nil {
+		err = apartFromHealth(c, "grpc-listen", listen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func(own *identity.Credentials) (transport.Hub, error) {
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Credentials: own, Authenticate: identity.SubjectName})
+	}, nil
+}
+
+func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
+	connect, err := principalAddress(c, grpcPort, "grpc-listen")
+	if err != nil {
+		return nil, err
+	}
+	return func(own *identity.Credentials) (transport.Dialer, error) {
+		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: own.Name(), Connect: connect, Credentials: own, StateDir: stateDir(c)})
+	}, nil
+}
+
+// grpcAdvice says what to do about what either end complains of.
+func grpcAdvice() map[string]string {
+	return map[string]string{
+		"another session of this agent has begun":                                      "another agent has connected under this one's name and with its certificate: stop one of them",
+		"agent is not registered":                                                      "register it on the principal's side (argocd-agentctl agent create), and see the principal's log",
+		"failed to verify certificate: x509: certificate signed by unknown authority":  "this side and the other have certificates of different CAs: compare --root-ca-path on both",
+		"remote error: tls: ":                                                          "the principal does not take this agent's certificate: compare --root-ca-path on both sides, and see the principal's log",
+		"failed to verify certificate: x509: certificate is (valid for|not valid for)": "the principal is reached under a name that its certificate does not have: see --server-address",
+	}
+}

@@ -1,0 +1,62 @@
+package demo
+
+import (
+	"context"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/grpclink"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink"
+)
+
+// A Carrier is by what messages travel.
+type Carrier uint8
+
+// The carriers.
+const (
+	NATS Carrier = iota // a server in each program
+	GRPC
+)
+
+const anyPort = "127.0.0.1:0"
+
+// A listener is a Hub that knows where it listens.
+type listener interface {
+	transport.Hub
+	Addr(ctx context.Context) (string, error)
+}
+
+func (c Carrier) hub(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
+	if c == GRPC {
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
+	}
+	return natslink.NewHub(natslink.HubConfig{Common: w.natsCommon("principal", log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
+}
+
+func (c Carrier) dialer(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
+	if c == GRPC {
+		return grpclink.NewDialer(grpclink.DialerConfig{
+			Common: grpcCommon(log), Agent: s.Name, Connect: s.line.address(), Credentials: own, StateDir: w.messages(s.Name),
+		})
+	}
+	return natslink.NewLeaf(natslink.LeafConfig{Common: w.natsCommon(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own})
+}
+
+// messages is where a program keeps messages.
+func (w *world) messages(name string) string { return filepath.Join(w.dir, "messages", name) }
+
+func (w *world) natsCommon(name string, log *zap.Logger) natslink.Common {
+	return natslink.Common{StoreDir: w.messages(name), Presence: presence(), Heartbeat: heartbeat, Logger: log}
+}
+
+func grpcCommon(log *zap.Logger) grpclink.Common {
+	return grpclink.Common{Presence: presence(), Heartbeat: heartbeat, Logger: log}
+}
+
+func presence() transport.Presence {
+	return transport.Presence{Version: "demo", Oldest: wire.Oldest, Newest: wire.Newest}
+}

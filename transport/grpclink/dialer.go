@@ -1,0 +1,119 @@
+package grpclink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
+)
+
+// A DialerConfig configures an agent's end.
+type DialerConfig struct {
+	Common
+	// Agent is the agent's name. The hub must find the same in the certificate.
+	Agent string
+	// Connect is the host:port of the principal.
+	Connect string
+	// Credentials are what the principal is met with: the certificate is the agent's. Once they
+	// are replaced it is met anew.
+	Credentials *identity.Credentials
+	// StateDir is the directory in which the copy of what the principal has said is kept. It is
+	// made if need be. No other process may use it at the same time.
+	StateDir string
+
+	host string // of Connect
+}
+
+// copyFile is the name of the file in StateDir.
+const copyFile = "grpc-copy.db"
+
+// A Dialer is an agent's end. It implements transport.Dialer and transport.Troubled.
+type Dialer struct {
+	*packetlink.Dialer
+	config  DialerConfig
+	squeeze *squeezer
+	trouble trouble
+}
+
+// NewDialer returns a Dialer. Nothing happens before Dial.
+func NewDialer(c DialerConfig) (*Dialer, error) {
+	fail := func(err error) (*Dialer, error) { return nil, fmt.Errorf("grpclink: agent: %w", err) }
+	var err error
+	if c.Common, err = c.check(); err != nil {
+		return fail(err)
+	}
+	if err := identity.CheckName(c.Agent); err != nil {
+		return fail(err)
+	}
+	if c.Credentials == nil {
+		return fail(errors.New("credentials are needed"))
+	}
+	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
+		return fail(err)
+	}
+	if c.StateDir == "" {
+		return fail(errors.New("no state directory"))
+	}
+	if err := c.checkName(); err != nil {
+		return fail(err)
+	}
+	squeeze, err := newSqueezer()
+	if err != nil {
+		return fail(err)
+	}
+	d := &Dialer{config: c, squeeze: squeeze}
+	d.Dialer = packetlink.NewDialer(d.open)
+	return d, nil
+}
+
+// checkName finds out now what would otherwise be an agent that the principal takes for
+// another: a certificate that is of one, as far as its common name tells.
+func (c DialerConfig) checkName() error {
+	if name := c.Credentials.Name(); identity.CheckName(name) == nil && name != c.Agent {
+		return fmt.Errorf("the certificate is of agent %q, not of %q", name, c.Agent)
+	}
+	return nil
+}
+
+// Troubles implements transport.Troubled: "copy" is that the copy cannot be written.
+func (d *Dialer) Troubles() []transport.Trouble { return d.trouble.list() }
+
+// open opens the Link on what the copy holds, and begins to connect.
+func (d *Dialer) open() (transport.Link, error) {
+	kept, err := openKept(filepath.Join(d.config.StateDir, copyFile), d.config.Agent, &d.trouble)
+	if err != nil {
+		return nil, err
+	}
+	end, err := packetlink.Open(packetlink.Config{Local: d.config.Agent, Peer: "principal", Copy: kept})
+	if err != nil {
+		_ = kept.Close() // what was wrong with it is in err
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &agentLink{End: end, cancel: cancel}
+	c := &caller{config: d.config, end: end, common: common{beat: d.config.Heartbeat, squeeze: d.squeeze}}
+	l.calls.Go(func() { c.run(ctx) })
+	return l, nil
+}
+
+// An agentLink is the agent's end of the Link.
+type agentLink struct {
+	*packetlink.End
+	cancel context.CancelFunc
+	calls  sync.WaitGroup
+}
+
+// Close implements transport.Link. The End goes first: what waits for it is told that it is
+// closed, and not that the peer is gone.
+func (l *agentLink) Close() error {
+	err := l.End.Close()
+	l.cancel()
+	l.calls.Wait()
+	return err
+}

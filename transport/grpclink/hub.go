@@ -1,0 +1,152 @@
+package grpclink
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
+)
+
+// A HubConfig configures the principal's end.
+type HubConfig struct {
+	Common
+	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
+	Listen string
+	// Credentials are what agents are met with. Once they are replaced, agents that they do not
+	// trust any more are cut off.
+	Credentials *identity.Credentials
+	// Authenticate returns the name of the agent that has opened a connection.
+	Authenticate func(tls.ConnectionState) (agent string, err error)
+	// Admissions is how many agents may connect in a second, after half as many at once. Those
+	// beyond are told when to come again. 0 is DefaultAdmissions.
+	Admissions int
+}
+
+// A Hub is the principal's end: a gRPC server in this process. It implements transport.Hub.
+type Hub struct {
+	config HubConfig
+	desk   *desk
+	links  *packetlink.Hub
+	ready  chan struct{} // closed once Run serves
+	ended  chan struct{} // closed once Run has returned
+	addr   string        // set before ready
+}
+
+// NewHub returns a Hub. Nothing happens before Run.
+func NewHub(c HubConfig) (*Hub, error) {
+	fail := func(err error) (*Hub, error) { return nil, fmt.Errorf("grpclink: hub: %w", err) }
+	var err error
+	if c.Common, err = c.check(); err != nil {
+		return fail(err)
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fail(err)
+	}
+	if c.Admissions == 0 {
+		c.Admissions = DefaultAdmissions
+	}
+	switch {
+	case c.Credentials == nil, c.Authenticate == nil:
+		return fail(errors.New("credentials and authentication are needed"))
+	case c.Admissions < 0:
+		return fail(fmt.Errorf("%d admissions in a second", c.Admissions))
+	}
+	squeeze, err := newSqueezer()
+	if err != nil {
+		return fail(err)
+	}
+	d := newDesk(c, squeeze)
+	return &Hub{
+		config: c, desk: d,
+		links: packetlink.NewHub(packetlink.HubConfig{Open: d.open, Forget: d.forget, Kept: d.kept}),
+		ready: make(chan struct{}), ended: make(chan struct{}),
+	}, nil
+}
+
+// Run serves agents until ctx is done or nothing can be served any more. It may be called
+// once.
+func (h *Hub) Run(ctx context.Context) error {
+	defer close(h.ended)
+	listener, err := net.Listen("tcp", h.config.Listen)
+	if err != nil {
+		return fmt.Errorf("grpclink: hub: %w", err)
+	}
+	h.addr = listener.Addr().String()
+	server := grpc.NewServer(h.config.serverOptions(h.desk)...)
+	linkpb.RegisterLinkServer(server, h.desk)
+	h.desk.start(time.Now())
+
+	run, cancel := context.WithCancelCause(ctx)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(listener); err != nil {
+			cancel(fmt.Errorf("grpclink: serve agents: %w", err))
+		}
+	}()
+	close(h.ready)
+	h.desk.over.Go(func() { h.desk.watch(run) })
+	err = h.links.Run(run)
+	cancel(nil)
+	server.Stop()
+	<-served
+	h.desk.over.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// wait waits until Run serves.
+func (h *Hub) wait(ctx context.Context) error {
+	select {
+	case <-h.ended:
+		return transport.ErrClosed
+	default:
+	}
+	select {
+	case <-h.ready:
+		return nil
+	case <-h.ended:
+		return transport.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Addr returns the address that agents connect to. It waits until Run listens.
+func (h *Hub) Addr(ctx context.Context) (string, error) {
+	if err := h.wait(ctx); err != nil {
+		return "", fmt.Errorf("grpclink: address: %w", err)
+	}
+	return h.addr, nil
+}
+
+// Link implements transport.Hub.
+func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
+	err := identity.CheckName(agent)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", transport.ErrUnknown, err)
+	} else {
+		err = h.wait(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("grpclink: link to %.80q: %w", agent, err)
+	}
+	return h.links.Link(ctx, agent)
+}
+
+// Forget implements transport.Hub.
+func (h *Hub) Forget(ctx context.Context, agent string) error { return h.links.Forget(ctx, agent) }
+
+// Kept implements transport.Hub. Only what this process has opened is kept, in memory.
+func (h *Hub) Kept(ctx context.Context) ([]string, error) { return h.links.Kept(ctx) }

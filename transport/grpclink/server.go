@@ -1,0 +1,63 @@
+package grpclink
+
+import (
+	"net"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Bounds of what one connection may take. An agent has two calls; the buffers are small
+// because an agent is idle most of the time.
+const (
+	maxCalls   = 8
+	maxHeaders = 8 << 10
+	buffer     = 8 << 10
+)
+
+// serverOptions returns those of the principal's server. A dead connection is noticed by the
+// heartbeats, and closed by the keepalive, which asks only where nothing is heard.
+func (c HubConfig) serverOptions(d *desk) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(&certified{TransportCredentials: credentials.NewTLS(c.Credentials.Server()), desk: d}),
+		grpc.MaxRecvMsgSize(maxPacket), grpc.MaxSendMsgSize(maxPacket),
+		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
+		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
+		grpc.ConnectionTimeout(patience),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: max(patience, beats*c.Heartbeat),
+			Time:              max(beats*c.Heartbeat, time.Second), Timeout: max(c.Heartbeat, time.Second),
+		}),
+		grpc.WaitForHandlers(true),
+	}
+}
+
+// certified are credentials that tell the log of those who cannot prove who they are.
+type certified struct {
+	credentials.TransportCredentials
+	desk *desk
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (c *certified) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := c.TransportCredentials.ServerHandshake(conn)
+	if err != nil && proofless(err) && c.desk.teller.news("handshake "+err.Error(), time.Now()) {
+		c.desk.log.Warn("refused a connection", zap.Stringer("from", conn.RemoteAddr()), zap.Error(err))
+	}
+	return secured, info, err
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c *certified) Clone() credentials.TransportCredentials {
+	return &certified{c.TransportCredentials.Clone(), c.desk}
+}
+
+// proofless reports whether a handshake has failed for what was shown, and not because the
+// connection has ended.
+func proofless(err error) bool {
+	return strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "x509: ")
+}
