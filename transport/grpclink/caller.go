@@ -140,6 +140,7 @@ func (c DialerConfig) dialOptions() []grpc.DialOption {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience}),
 		grpc.WithMaxHeaderListSize(maxHeaders),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2 * window),
 		grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 		grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 	}

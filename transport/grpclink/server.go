@@ -19,6 +19,10 @@ const (
 	buffer     = 8 << 10
 )
 
+// window is how many bytes of a call may be under way. It is given, so that neither side
+// measures what the line can do, which costs an idle one more than the signs of life.
+const window = 1 << 20
+
 // serverOptions returns those of the principal's server. A dead connection is noticed by the
 // heartbeats, and closed by the keepalive, which asks only where nothing is heard.
 func (c HubConfig) serverOptions(d *desk) []grpc.ServerOption {
@@ -26,6 +30,7 @@ func (c HubConfig) serverOptions(d *desk) []grpc.ServerOption {
 		grpc.Creds(&certified{TransportCredentials: credentials.NewTLS(c.Credentials.Server()), desk: d}),
 		grpc.MaxRecvMsgSize(maxPacket), grpc.MaxSendMsgSize(maxPacket),
 		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
+		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2 * window),
 		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
 		grpc.ConnectionTimeout(patience),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
