@@ -43,9 +43,7 @@ func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
-		return grpclink.NewDialer(grpclink.DialerConfig{
-			Common: grpcCommon(log), Agent: own.Name(), Connect: connect, Credentials: own, StateDir: stateDir(c),
-		})
+		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: own.Name(), Connect: connect, Credentials: own, StateDir: stateDir(c)})
 	}, nil
 }
 

@@ -35,7 +35,9 @@ func (c *caller) run(ctx context.Context) {
 			return
 		}
 		pause := p.next(err, time.Since(began))
-		c.tell(err)
+		if !errors.Is(err, errRenewed) {
+			c.tell(err)
+		}
 		wait := time.NewTimer(pause)
 		select {
 		case <-wait.C:
@@ -44,6 +46,9 @@ func (c *caller) run(ctx context.Context) {
 		wait.Stop()
 	}
 }
+
+// errRenewed ends a session that is to be had anew.
+var errRenewed = errors.New("the credentials are replaced")
 
 // tell tells the log why there is no session, once for each reason in a while.
 func (c *caller) tell(err error) {
@@ -61,9 +66,6 @@ func (c *caller) tell(err error) {
 		log.Warn("there is no connection to the principal: " + s.Message())
 	}
 }
-
-// errRenewed ends a session so that the next is by credentials that have been replaced.
-var errRenewed = errors.New("the certificate or the CA has been replaced")
 
 // call connects, and has one session. It returns why that has ended.
 func (c *caller) call(ctx context.Context) error {

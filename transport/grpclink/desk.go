@@ -52,10 +52,11 @@ type desk struct {
 
 // A seat is what there is of a registered agent.
 type seat struct {
-	end     *packetlink.End // nil while the Link is not open
-	session *session        // the newest; it may have ended
-	process string          // that it is of
-	door    door            // so that one agent does not keep out the others
+	end     *packetlink.End     // nil while the Link is not open
+	session *session            // the newest; it may have ended
+	process string              // that it is of
+	shown   []*x509.Certificate // by which it was let in
+	door    door                // so that one agent does not keep out the others
 }
 
 // How often one agent may connect.
@@ -140,17 +141,17 @@ func (d *desk) kept() ([]string, error) {
 func (d *desk) Table(p linkpb.Link_TableServer) error {
 	s := newSession(p.Context(), rand.Text(), max(patience, beats*d.beat), &d.common)
 	defer s.silence.Stop()
-	agent, from, shown, err := d.visitor(p.Context())
-	if s.shown = shown; err == nil {
-		err = d.admit(agent, time.Now())
+	v, err := d.visitor(p.Context())
+	if err == nil {
+		err = d.admit(v.agent, time.Now())
 	}
 	if err != nil {
 		s.end(err)
-		return d.dismiss(agent, from, err)
+		return d.dismiss(v, err)
 	}
 	seated := make(chan *packetlink.End, 1)
 	s.over.Go(func() {
-		end, err := d.seat(s, p, agent, from)
+		end, err := d.seat(s, p, v)
 		if err == nil {
 			seated <- end
 			err = s.receive(p, s.conn.Table)
@@ -166,66 +167,32 @@ func (d *desk) Table(p linkpb.Link_TableServer) error {
 		s.end(err)
 	case <-s.ctx.Done():
 	}
-	return d.dismiss(agent, from, context.Cause(s.ctx))
+	return d.dismiss(v, context.Cause(s.ctx))
 }
 
-// visitor returns the name of who has made a call, as its certificate proves it.
-func (d *desk) visitor(ctx context.Context) (agent, from string, shown []*x509.Certificate, err error) {
+// A visitor is who has made a call.
+type visitor struct {
+	agent string
+	from  string              // the address
+	shown []*x509.Certificate // which prove the name
+}
+
+// visitor returns who has made a call, as its certificate proves it.
+func (d *desk) visitor(ctx context.Context) (v visitor, err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return "", "", nil, unproven(errors.New("nobody is known to call"))
+		return v, unproven(errors.New("nobody is known to call"))
 	}
-	from = p.Addr.String()
+	v.from = p.Addr.String()
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok {
-		return "", from, nil, unproven(errors.New("the connection is not one of TLS"))
+		return v, unproven(errors.New("the connection is not one of TLS"))
 	}
-	shown = info.State.PeerCertificates
-	if agent, err = d.authenticate(info.State); err == nil {
-		err = d.trust.Trusts(agent, shown, time.Now()) // by what may have come since it was met
+	if v.agent, err = d.authenticate(info.State); err != nil {
+		return v, unproven(err)
 	}
-	if err != nil {
-		return agent, from, nil, unproven(err)
-	}
-	return agent, from, shown, nil
-}
-
-// expiryEvery is how often it is looked whether certificates have expired.
-const expiryEvery = time.Second
-
-// watch cuts agents off that are not to be trusted any more: their certificates have expired,
-// the CA is another, or they are blocked. They connect again once they are.
-func (d *desk) watch(ctx context.Context) {
-	t := time.NewTicker(expiryEvery)
-	defer t.Stop()
-	changed := d.trust.Changed()
-	for {
-		all := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-			changed, all = d.trust.Changed(), true
-		case <-t.C:
-		}
-		d.expel(time.Now(), all)
-	}
-}
-
-// expel cuts off those that are not trusted, of all or of those whose certificates have expired.
-func (d *desk) expel(now time.Time, all bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for agent, seat := range d.seats {
-		s := seat.session
-		if s == nil || s.ctx.Err() != nil || !all && !s.expired(now) {
-			continue
-		}
-		if err := d.trust.Trusts(agent, s.shown, now); err != nil {
-			d.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
-			s.end(unproven(err))
-		}
-	}
+	v.shown = info.State.PeerCertificates
+	return v, nil
 }
 
 // admit returns why an agent is not let in now.
@@ -250,16 +217,16 @@ func (d *desk) admit(agent string, now time.Time) error {
 }
 
 // seat has an agent say who it is, and gives it its Link until the session ends.
-func (d *desk) seat(s *session, p pipe, agent, from string) (*packetlink.End, error) {
+func (d *desk) seat(s *session, p pipe, v visitor) (*packetlink.End, error) {
 	hello, err := s.meet(p)
 	if err != nil {
 		return nil, err
 	}
-	end, err := d.take(s, presenceOf(hello), agent, from)
+	end, err := d.take(s, presenceOf(hello), v)
 	if err != nil {
 		return nil, err
 	}
-	log := d.log.With(zap.String("agent", agent), zap.String("from", from), zap.String("version", hello.GetVersion()))
+	log := d.log.With(zap.String("agent", v.agent), zap.String("from", v.from), zap.String("version", hello.GetVersion()))
 	log.Info("an agent is connected")
 	s.over.Add(1)
 	context.AfterFunc(s.ctx, func() {
@@ -272,10 +239,10 @@ func (d *desk) seat(s *session, p pipe, agent, from string) (*packetlink.End, er
 }
 
 // take gives a session the Link of its agent. The one that had it is over.
-func (d *desk) take(s *session, p transport.Presence, agent, from string) (*packetlink.End, error) {
+func (d *desk) take(s *session, p transport.Presence, v visitor) (*packetlink.End, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	seat := d.seats[agent]
+	seat := d.seats[v.agent]
 	switch {
 	case seat == nil:
 		return nil, unregistered()
@@ -285,30 +252,30 @@ func (d *desk) take(s *session, p transport.Presence, agent, from string) (*pack
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx) // the newest is the one that is there
 	}
-	if err := d.trust.Trusts(agent, s.shown, time.Now()); err != nil {
-		return nil, unproven(err) // what has changed since it called was told to nobody
+	if err := d.trust.Trusts(v.agent, v.shown, time.Now()); err != nil {
+		return nil, unproven(err)
 	}
 	if before := seat.session; before != nil && seat.process != p.Process {
-		before.end(replaced(from))
+		before.end(replaced(v.from))
 	} else if before != nil {
 		before.end(unserved("this agent has connected again"))
 	}
-	seat.session, seat.process = s, p.Process
+	seat.session, seat.process, seat.shown = s, p.Process, v.shown
 	s.conn, s.wake = seat.end.Begin(p), seat.end.Wake
 	return seat.end, nil
 }
 
 // Streams implements linkpb.LinkServer.
 func (d *desk) Streams(p linkpb.Link_StreamsServer) error {
-	agent, from, _, err := d.visitor(p.Context())
+	v, err := d.visitor(p.Context())
 	if err != nil {
-		return d.dismiss(agent, from, err)
+		return d.dismiss(v, err)
 	}
 	first, err := p.Recv()
 	if err != nil {
 		return err
 	}
-	s, end := d.sessionOf(agent, first.GetHello().GetSession())
+	s, end := d.sessionOf(v.agent, first.GetHello().GetSession())
 	if s == nil {
 		return unserved("there is no such session")
 	}
@@ -333,10 +300,10 @@ func (d *desk) sessionOf(agent, id string) (*session, *packetlink.End) {
 
 // dismiss returns the end of a call as the agent is to see it, and tells the log if somebody
 // was refused.
-func (d *desk) dismiss(agent, from string, err error) error {
+func (d *desk) dismiss(v visitor, err error) error {
 	var r *refusal
-	if errors.As(err, &r) && !r.quiet && d.teller.news(agent+" "+r.code.String(), time.Now()) {
-		d.log.Warn("refused a connection", zap.String("agent", agent), zap.String("from", from), zap.Error(r))
+	if errors.As(err, &r) && !r.quiet && d.teller.news(v.agent+" "+r.code.String(), time.Now()) {
+		d.log.Warn("refused a connection", zap.String("agent", v.agent), zap.String("from", v.from), zap.Error(r))
 	}
 	return statusOf(fmt.Errorf("the session has ended: %w", err))
 }

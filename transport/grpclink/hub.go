@@ -55,7 +55,7 @@ func NewHub(c HubConfig) (*Hub, error) {
 		c.Admissions = DefaultAdmissions
 	}
 	switch {
-	case c.Credentials == nil || c.Authenticate == nil:
+	case c.Credentials == nil, c.Authenticate == nil:
 		return fail(errors.New("credentials and authentication are needed"))
 	case c.Admissions < 0:
 		return fail(fmt.Errorf("%d admissions in a second", c.Admissions))
@@ -93,8 +93,8 @@ func (h *Hub) Run(ctx context.Context) error {
 			cancel(fmt.Errorf("grpclink: serve agents: %w", err))
 		}
 	}()
-	h.desk.over.Go(func() { h.desk.watch(run) })
 	close(h.ready)
+	h.desk.over.Go(func() { h.desk.watch(run) })
 	err = h.links.Run(run)
 	cancel(nil)
 	server.Stop()

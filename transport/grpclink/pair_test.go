@@ -30,17 +30,17 @@ func newPKI(t testing.TB) testPKI {
 
 func pkiOptions() pki.Options { return pki.Options{Now: time.Now(), Lifetime: time.Hour} }
 
-// own are the Credentials of a pair, and trust CAs.
-func own(t testing.TB, pair pki.Pair, trusted ...testPKI) *identity.Credentials {
+// proof is the credentials of a pair, which trust CAs.
+func proof(t testing.TB, pair pki.Pair, trusted ...*pki.CA) *identity.Credentials {
 	c, err := identity.NewCredentials(bundle(pair, trusted...), time.Now())
 	require.NoError(t, err)
 	return c
 }
 
-func bundle(pair pki.Pair, trusted ...testPKI) identity.Bundle {
+func bundle(pair pki.Pair, trusted ...*pki.CA) identity.Bundle {
 	b := identity.Bundle{Cert: identity.Text{Where: "cert", PEM: pair.Cert}, Key: identity.Text{Where: "key", PEM: pair.Key}, CA: identity.Text{Where: "ca"}}
-	for _, p := range trusted {
-		b.CA.PEM = append(b.CA.PEM, p.ca.Pair().Cert...)
+	for _, ca := range trusted {
+		b.CA.PEM = append(b.CA.PEM, ca.Pair().Cert...)
 	}
 	return b
 }
@@ -48,17 +48,13 @@ func bundle(pair pki.Pair, trusted ...testPKI) identity.Bundle {
 func (p testPKI) server(t testing.TB) *identity.Credentials {
 	pair, err := p.ca.IssueServer("principal", []string{"127.0.0.1"}, pkiOptions())
 	require.NoError(t, err)
-	return own(t, pair, p)
-}
-
-func (p testPKI) agent(t testing.TB, agent string) pki.Pair {
-	pair, err := p.ca.IssueAgent(agent, pkiOptions())
-	require.NoError(t, err)
-	return pair
+	return proof(t, pair, p.ca)
 }
 
 func (p testPKI) client(t testing.TB, agent string) *identity.Credentials {
-	return own(t, p.agent(t, agent), p)
+	pair, err := p.ca.IssueAgent(agent, pkiOptions())
+	require.NoError(t, err)
+	return proof(t, pair, p.ca)
 }
 
 // quick is a Common whose faults are noticed soon.

@@ -1,10 +1,8 @@
 package grpclink
 
 import (
-	"crypto/tls"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,7 +27,7 @@ const window = 1 << 20
 // heartbeats, and closed by the keepalive, which asks only where nothing is heard.
 func (c HubConfig) serverOptions(d *desk) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(&certified{TransportCredentials: credentials.NewTLS(overHTTP2(c.Credentials.Server())), desk: d}),
+		grpc.Creds(&certified{TransportCredentials: credentials.NewTLS(c.Credentials.Server()), desk: d}),
 		grpc.MaxRecvMsgSize(maxPacket), grpc.MaxSendMsgSize(maxPacket),
 		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2 * window),
@@ -41,28 +39,6 @@ func (c HubConfig) serverOptions(d *desk) []grpc.ServerOption {
 		}),
 		grpc.WaitForHandlers(true),
 	}
-}
-
-// overHTTP2 has each connection speak HTTP/2, by whatever configuration it is met. That is one
-// for many connections, so that sessions can be resumed.
-func overHTTP2(c *tls.Config) *tls.Config {
-	var mu sync.Mutex
-	var from, to *tls.Config
-	given := c.GetConfigForClient
-	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		now, err := given(hello)
-		if err != nil {
-			return nil, err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if from != now {
-			from, to = now, now.Clone()
-			to.NextProtos = []string{"h2"}
-		}
-		return to, nil
-	}
-	return c
 }
 
 // certified are credentials that tell the log of those who cannot prove who they are.

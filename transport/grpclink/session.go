@@ -2,10 +2,8 @@ package grpclink
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,8 +36,6 @@ type session struct {
 
 	over *sync.WaitGroup // what it has running
 
-	shown []*x509.Certificate // by which an agent was let in
-
 	// Set before anything is carried:
 	conn *packetlink.Connection
 	wake func() // wakes who carries the next
@@ -57,11 +53,6 @@ func newSession(ctx context.Context, id string, within time.Duration, o *common)
 		s.end(fmt.Errorf("%w: it says nothing", transport.ErrAway))
 	})
 	return s
-}
-
-// expired reports whether one of the certificates has.
-func (s *session) expired(now time.Time) bool {
-	return slices.ContainsFunc(s.shown, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 }
 
 // heard notes a sign of life.

@@ -124,44 +124,23 @@ func TestACertificateOfAnotherCAIsRefused(t *testing.T) {
 	p, other := newPKI(t), newPKI(t)
 	config := hubConfig(t, p)
 	core, said := observer.New(zap.WarnLevel)
-	config.Logger = zap.New(core)
+	refused := make(chan struct{}, 100)
+	config.Logger = zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error { refused <- struct{}{}; return nil }))
 	address, _ := joined(t, p, config)
 	c := dialerConfig(t, p, "north", address)
-	c.Credentials = own(t, other.agent(t, "north"), p, other)
+	pair, err := other.ca.IssueAgent("north", pkiOptions())
+	require.NoError(t, err)
+	c.Credentials = proof(t, pair, p.ca, other.ca)
 	log, told := heard(func(e zapcore.Entry) bool {
 		return strings.Contains(e.Message, "there is no connection to the principal: ") && strings.Contains(e.Message, "remote error: tls: ")
 	})
 	c.Logger = log
 	agent := dial(t, c)
 	<-told
+	<-refused
 	require.NoError(t, agent.Close())
 	require.Equal(t, []string{"refused a connection"}, messages(said))
 	require.Contains(t, said.All()[0].ContextMap()["error"], "certificate signed by unknown authority")
-}
-
-// TestCertificatesAreReplacedUnderASession: the agent meets the principal by its new one at
-// once; one that is blocked is cut off, and let in again when it is no more.
-func TestCertificatesAreReplacedUnderASession(t *testing.T) {
-	p := newPKI(t)
-	config := hubConfig(t, p)
-	address, hub := joined(t, p, config)
-	c := dialerConfig(t, p, "north", address)
-	agent := dial(t, c)
-	await(t, agent, is(transport.Up))
-	await(t, hub, is(transport.Up))
-	changed, err := c.Credentials.Replace(bundle(p.agent(t, "north"), p), time.Now())
-	require.NoError(t, err)
-	require.True(t, changed)
-	for _, l := range []transport.Link{hub, agent} {
-		await(t, l, is(transport.Down))
-		await(t, l, is(transport.Up))
-	}
-	config.Credentials.Block(identity.Blocklist{"north": "it was stolen"})
-	await(t, hub, is(transport.Down))
-	await(t, agent, is(transport.Down))
-	config.Credentials.Block(nil)
-	await(t, agent, is(transport.Up))
-	await(t, hub, is(transport.Up))
 }
 
 // TestAHerdIsLetInInTurn: who is too many is told when to come again, and does.
@@ -190,9 +169,9 @@ func TestConfigIsChecked(t *testing.T) {
 	for want, change := range map[string]func(*HubConfig){
 		"no logger":              func(c *HubConfig) { c.Logger = nil },
 		"heartbeat must be":      func(c *HubConfig) { c.Heartbeat = time.Hour },
-		"credentials and":        func(c *HubConfig) { c.Credentials = nil },
+		"credentials":            func(c *HubConfig) { c.Credentials = nil },
 		"missing port":           func(c *HubConfig) { c.Listen = "here" },
-		"authentication are":     func(c *HubConfig) { c.Authenticate = nil },
+		"authentication":         func(c *HubConfig) { c.Authenticate = nil },
 		"admissions in a second": func(c *HubConfig) { c.Admissions = -1 },
 	} {
 		c := hubConfig(t, p)
@@ -201,12 +180,12 @@ func TestConfigIsChecked(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	for want, change := range map[string]func(*DialerConfig){
-		"no logger":              func(c *DialerConfig) { c.Logger = nil },
-		"DNS-1123":               func(c *DialerConfig) { c.Agent = "North" },
-		"missing port":           func(c *DialerConfig) { c.Connect = "there" },
-		"no state directory":     func(c *DialerConfig) { c.StateDir = "" },
-		"credentials are needed": func(c *DialerConfig) { c.Credentials = nil },
-		"is of agent":            func(c *DialerConfig) { c.Agent = "south" },
+		"no logger":          func(c *DialerConfig) { c.Logger = nil },
+		"DNS-1123":           func(c *DialerConfig) { c.Agent = "North" },
+		"missing port":       func(c *DialerConfig) { c.Connect = "there" },
+		"no state directory": func(c *DialerConfig) { c.StateDir = "" },
+		"credentials":        func(c *DialerConfig) { c.Credentials = nil },
+		"is of agent":        func(c *DialerConfig) { c.Agent = "south" },
 	} {
 		c := dialerConfig(t, p, "north", "127.0.0.1:1")
 		change(&c)

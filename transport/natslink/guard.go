@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"regexp"
 	"slices"
 	"sync"
@@ -147,6 +148,10 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	from := c.RemoteAddress()
+	if from == nil {
+		return false // it has hung up meanwhile
+	}
 	if err == nil {
 		err = g.trust.Trusts(agent, shown, time.Now()) // by what may have come since it was met
 	}
@@ -161,11 +166,11 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 		u, err = g.users[agent]()
 	}
 	if err != nil {
-		g.refuse(agent, c, err)
+		g.refuse(agent, from, err)
 		return false
 	}
 	g.sessions[agent] = session{c.GetID(), shown}
-	g.from[agent] = [2]string{c.RemoteAddress().String(), g.from[agent][0]}
+	g.from[agent] = [2]string{from.String(), g.from[agent][0]}
 	c.RegisterUser(u)
 	return true
 }
@@ -245,9 +250,9 @@ func (s session) expired(now time.Time) bool {
 }
 
 // refuse logs why a connection is refused. It is called with the lock held.
-func (g *guard) refuse(agent string, c server.ClientAuthentication, err error) {
+func (g *guard) refuse(agent string, from net.Addr, err error) {
 	if g.tell(agent+" "+reasonOf(err), time.Now()) {
-		g.log.Warn("refused a connection", zap.String("agent", agent), zap.Stringer("from", c.RemoteAddress()), zap.Error(err))
+		g.log.Warn("refused a connection", zap.String("agent", agent), zap.Stringer("from", from), zap.Error(err))
 	}
 }
 

@@ -1,6 +1,9 @@
 package natslink
 
 import (
+	"crypto/tls"
+	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // An agent that dials before the hub knows of it waits at the door, and no longer than it
@@ -40,3 +44,22 @@ func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 		require.Zero(t, wait("stranger"), "by now it is known who there is")
 	})
 }
+
+// A connection that has ended while it waited at the door is let go, and nobody is told.
+func TestConnectionThatEndsAtTheDoor(t *testing.T) {
+	core, logged := observer.New(zap.DebugLevel)
+	g := newGuard(func(tls.ConnectionState) (string, error) { return "north", nil }, newPKI(t).server(t), zap.New(core))
+	for range 2 {
+		require.False(t, g.admit(ended{}))
+		require.Zero(t, g.session("north"))
+		g.register("north", func() (*server.User, error) { return nil, errors.New("not reached") })
+	}
+	require.Zero(t, logged.Len())
+}
+
+// An ended connection is what the server has of one.
+type ended struct{ server.ClientAuthentication }
+
+func (ended) Kind() int                                   { return server.LEAF }
+func (ended) GetTLSConnectionState() *tls.ConnectionState { return &tls.ConnectionState{} }
+func (ended) RemoteAddress() net.Addr                     { return nil }
