@@ -2,7 +2,7 @@
 // It carries two tables, one each way, and knows nothing of what they mean.
 //
 // Each direction is a log compacted by key on the writing side and a copy of it on the
-// reading side. The adapters (memlink, natslink) implement Hub, Dialer and Link, and
+// reading side. The adapters (memlink, natslink, grpclink) implement Hub, Dialer and Link, and
 // prove the comments below by the suite in linktest. Inbox and Log.Put are what each of them
 // needs; package packetlink makes all three of packets.
 package transport
