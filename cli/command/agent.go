@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
-	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 func agentCommand() *cli.Command {
@@ -87,10 +85,10 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	name, err := agentName(c, own.Credentials)
-	if err != nil {
+	if err := checkAgentName(c, own.Credentials); err != nil {
 		return err
 	}
+	name := agentName(c, own.Credentials)
 	dialer, err := open(own.Credentials)
 	if err != nil {
 		return err
@@ -144,15 +142,6 @@ func runAgent(c *cli.Context) error {
 	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
 	return p.run(c.Context, run, cluster.run, own.Run,
 		page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end, own.Credentials))}.Run)
-}
-
-// agentName returns the name in the agent's certificate.
-func agentName(c *cli.Context, own *identity.Credentials) (string, error) {
-	name := own.Name()
-	if want := c.String("agent-name"); want != "" && want != name {
-		return "", &shell.UsageError{Where: "--agent-name", What: fmt.Sprintf("%q is not the name in the certificate, %q", want, name), Advice: "leave it out, or use that agent's certificate"}
-	}
-	return name, nil
 }
 
 func agentRules(c *cli.Context) (r resource.Rules, err error) {

@@ -32,8 +32,12 @@ func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
+	method, err := authOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return func(own *identity.Credentials) (transport.Hub, error) {
-		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Credentials: own, Authenticate: identity.SubjectName})
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Credentials: own, Authenticate: method})
 	}, nil
 }
 
@@ -43,7 +47,7 @@ func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
-		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: own.Name(), Connect: connect, Credentials: own, StateDir: stateDir(c)})
+		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: agentName(c, own), Connect: connect, Credentials: own, StateDir: stateDir(c)})
 	}, nil
 }
 

@@ -111,8 +111,12 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
+	method, err := authOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return func(own *identity.Credentials) (transport.Hub, error) {
-		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: identity.SubjectName})
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: method})
 	}, nil
 }
 
@@ -126,7 +130,7 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
-		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: own.Name(), Connect: connect, Credentials: own})
+		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: connect, Credentials: own})
 	}, nil
 }
 

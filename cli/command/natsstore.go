@@ -121,5 +121,5 @@ func certifiedName(c *cli.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return own.Credentials.Name(), nil
+	return agentName(c, own.Credentials), nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,35 @@ func principalTLS() tlsFlags {
 
 func agentTLS() tlsFlags {
 	return tlsFlags{cert: "tls-client-cert", key: "tls-client-key", pair: "tls-secret-name", ca: "root-ca-path", caSecret: "root-ca-secret-name"}
+}
+
+// authOf returns how agents prove their names to a principal.
+func authOf(c *cli.Context) (identity.Method, error) {
+	m, err := identity.ParseMethod(c.String("auth"))
+	if err != nil {
+		return nil, &shell.UsageError{Where: "--auth", What: err.Error(), Advice: "write one such as mtls:uri:spiffe://example[.]com/agent/(.+)"}
+	}
+	return m, nil
+}
+
+// agentName returns the name that an agent goes by: what it is told, or the common name of
+// its certificate.
+func agentName(c *cli.Context, own *identity.Credentials) string {
+	return cmp.Or(c.String("agent-name"), own.Name())
+}
+
+// checkAgentName finds out whether the principal will know the agent by that name, as far as
+// the certificate tells.
+func checkAgentName(c *cli.Context, own *identity.Credentials) error {
+	name := agentName(c, own)
+	err := identity.CheckName(name)
+	if err == nil {
+		err = own.Claims(name)
+	}
+	if err != nil {
+		return &shell.UsageError{Where: "--agent-name", What: err.Error(), Advice: "leave it out where the certificate has the name, or use that agent's certificate"}
+	}
+	return nil
 }
 
 // open reads certificate, key and CA, and returns what keeps them what they are where they

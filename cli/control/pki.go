@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -48,7 +49,7 @@ func pkiCommand() *cli.Command {
 						Name:      "agent",
 						Usage:     "make an agent's",
 						ArgsUsage: "NAME",
-						Flags:     append(append(vaultFlags(), agentClusterFlags()...), daysFlag(180), keyFlag(), replaceFlag("upsert", "u")),
+						Flags:     append(append(vaultFlags(), agentClusterFlags()...), daysFlag(180), keyFlag(), uriFlag(), replaceFlag("upsert", "u")),
 						Action:    issueAgent,
 						Description: "Makes the certificate by which the principal knows the agent NAME, as the Secret\n" +
 							"argocd-agent-client-tls of the agent's cluster, with the CA's own certificate beside it in\n" +
@@ -67,7 +68,11 @@ func daysFlag(days int) cli.Flag {
 }
 
 func keyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key-algorithm", Value: string(pki.ECDSA), Usage: "the `algorithm` of the key: ecdsa or rsa"}
+	return &cli.StringFlag{Name: "key-algorithm", Value: string(pki.ECDSA), Usage: "the `algorithm` of the key: ecdsa, ed25519 or rsa"}
+}
+
+func uriFlag() cli.Flag {
+	return &cli.StringFlag{Name: "uri", Usage: "a `URI` that the certificate names as well, such as a SPIFFE ID, for a principal with --auth mtls:uri:…"}
 }
 
 func replaceFlag(name, alias string) cli.Flag {
@@ -84,7 +89,7 @@ func ipFlag() cli.Flag {
 
 // options returns how a certificate is to be made.
 func options(c *cli.Context) (pki.Options, error) {
-	key, err := shell.Choice(c, "key-algorithm", map[string]pki.KeyType{"ecdsa": pki.ECDSA, "rsa": pki.RSA})
+	key, err := shell.Choice(c, "key-algorithm", map[string]pki.KeyType{"ecdsa": pki.ECDSA, "ed25519": pki.Ed25519, "rsa": pki.RSA})
 	if err != nil {
 		return pki.Options{}, err
 	}
@@ -141,6 +146,11 @@ func issueAgent(c *cli.Context) error {
 	o, err := options(c)
 	if err != nil {
 		return err
+	}
+	if text := c.String("uri"); text != "" {
+		if o.URI, err = url.Parse(text); err != nil || o.URI.Scheme == "" {
+			return &shell.UsageError{Where: "--uri", What: fmt.Sprintf("%q is no URI", text), Advice: "write one such as spiffe://example.com/agent/edge-1"}
+		}
 	}
 	return issue(c, item{agent: name}, func(ca *pki.CA) (pki.Pair, error) { return ca.IssueAgent(name, o) })
 }

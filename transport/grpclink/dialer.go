@@ -60,7 +60,7 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	if c.StateDir == "" {
 		return fail(errors.New("no state directory"))
 	}
-	if err := c.checkName(); err != nil {
+	if err := c.Credentials.Claims(c.Agent); err != nil {
 		return fail(err)
 	}
 	squeeze, err := newSqueezer()
@@ -70,15 +70,6 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	d := &Dialer{config: c, squeeze: squeeze}
 	d.Dialer = packetlink.NewDialer(d.open)
 	return d, nil
-}
-
-// checkName finds out now what would otherwise be an agent that the principal takes for
-// another: a certificate that is of one, as far as its common name tells.
-func (c DialerConfig) checkName() error {
-	if name := c.Credentials.Name(); identity.CheckName(name) == nil && name != c.Agent {
-		return fmt.Errorf("the certificate is of agent %q, not of %q", name, c.Agent)
-	}
-	return nil
 }
 
 // Troubles implements transport.Troubled: "copy" is that the copy cannot be written.

@@ -105,6 +105,17 @@ func (c *Credentials) Changed() <-chan struct{} {
 // Name returns the common name of the own certificate.
 func (c *Credentials) Name() string { return c.get().cert.Leaf.Subject.CommonName }
 
+// Claims finds out now what would otherwise be a connection that carries nothing: it returns
+// an error if the own certificate is that of another agent, as far as it tells. One that has
+// URIs may prove its name by them.
+func (c *Credentials) Claims(agent string) error {
+	leaf := c.get().cert.Leaf
+	if name := leaf.Subject.CommonName; len(leaf.URIs) == 0 && CheckName(name) == nil && name != agent {
+		return fmt.Errorf("identity: the certificate is of agent %q, not of %q", name, agent)
+	}
+	return nil
+}
+
 // Expiry returns when the own certificate expires.
 func (c *Credentials) Expiry() time.Time { return c.get().cert.Leaf.NotAfter }
 

@@ -80,20 +80,10 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
 		return fail(err)
 	}
-	if err := c.checkName(); err != nil {
+	if err := c.Credentials.Claims(c.Agent); err != nil {
 		return fail(err)
 	}
 	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
-}
-
-// checkName finds out now what would otherwise be a connection that carries nothing: a
-// certificate that is of another agent, as far as its common name tells.
-func (c LeafConfig) checkName() error {
-	name := c.Credentials.Name()
-	if identity.CheckName(name) == nil && name != c.Agent {
-		return fmt.Errorf("the certificate is of agent %q, not of %q", name, c.Agent)
-	}
-	return nil
 }
 
 // Dial starts the server on what its store holds, and opens the Link. Close of the Link

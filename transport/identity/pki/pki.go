@@ -5,6 +5,7 @@ package pki
 import (
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/url"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
@@ -26,8 +28,9 @@ type KeyType string
 
 // The key types. ECDSA, on P-256, is the default.
 const (
-	ECDSA KeyType = "ecdsa"
-	RSA   KeyType = "rsa" // of 3072 bits
+	ECDSA   KeyType = "ecdsa"
+	RSA     KeyType = "rsa" // of 3072 bits
+	Ed25519 KeyType = "ed25519"
 )
 
 // backdate is how long before it is made a certificate is valid, for clocks that are late.
@@ -43,6 +46,7 @@ type Options struct {
 	Now      time.Time     // the certificate is valid from shortly before
 	Lifetime time.Duration // and for so long
 	KeyType  KeyType       // "" is ECDSA
+	URI      *url.URL      // that an agent's certificate names beside the agent, such as a SPIFFE ID; nil is none
 }
 
 // A CA signs certificates. The zero value is not usable: see NewCA and LoadCA.
@@ -116,6 +120,9 @@ func (c *CA) IssueAgent(agent string, o Options) (Pair, error) {
 		return Pair{}, fmt.Errorf("pki: issue agent certificate: %w", err)
 	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if o.URI != nil {
+		template.URIs = []*url.URL{o.URI}
+	}
 	return c.issue("agent certificate", template, o)
 }
 
@@ -177,6 +184,9 @@ func (o Options) key() (crypto.Signer, error) {
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	case RSA:
 		return rsa.GenerateKey(rand.Reader, 3072)
+	case Ed25519:
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		return key, err
 	}
 	return nil, fmt.Errorf("unknown key type %q", o.KeyType)
 }

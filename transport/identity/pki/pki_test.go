@@ -21,7 +21,7 @@ func parse(t *testing.T, p pki.Pair) tls.Certificate {
 
 func TestCertificatesAreGoodForTheirPurposeOnly(t *testing.T) {
 	now := time.Now()
-	for _, kind := range []pki.KeyType{pki.ECDSA, pki.RSA} {
+	for _, kind := range []pki.KeyType{pki.ECDSA, pki.Ed25519, pki.RSA} {
 		o := pki.Options{Now: now, Lifetime: time.Hour, KeyType: kind}
 		ca, err := pki.NewCA("CA", o)
 		require.NoError(t, err)
