@@ -26,22 +26,18 @@ const soon = 7 * 24 * time.Hour
 func (r Renewal) Run(ctx context.Context) error {
 	t := time.NewTicker(r.Every)
 	defer t.Stop()
-	wrong, told, warned := "", false, time.Time{}
+	failed, warned := 0, time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case now := <-t.C:
 			err := r.look(ctx, now)
-			switch {
-			case err == nil:
-				wrong, told = "", false
-			case ctx.Err() != nil:
-			case err.Error() != wrong:
-				wrong, told = err.Error(), false
-			case !told:
-				told = true
-				r.Log.Error("the certificate, its key or the CA cannot be read anew: those of before stay in use",
+			if failed++; err == nil {
+				failed = 0
+			}
+			if failed == 2 && ctx.Err() == nil {
+				r.Log.Warn("the certificate, its key or the CA cannot be read anew: those of before stay in use",
 					zap.Error(err), zap.Time("expires", r.Credentials.Expiry()))
 			}
 			if e := r.Credentials.Expiry(); e != warned && r.late(now) {
