@@ -62,7 +62,9 @@ func TestManifestsFitThePrograms(t *testing.T) {
 			require.Contains(t, mountsOf(container), defaultOf(t, command, "nats-store-dir"))
 			if folder == "principal" {
 				service := manifest[corev1.Service](t, folder, "service.yaml")
-				require.Equal(t, given["nats-leaf-listen"], ":"+strconv.Itoa(int(portNamed(t, container, service.Spec.Ports[0].TargetPort.String()))))
+				for i, flag := range []string{"nats-leaf-listen", "grpc-listen"} {
+					require.Equal(t, given[flag], ":"+strconv.Itoa(int(portNamed(t, container, service.Spec.Ports[i].TargetPort.String()))))
+				}
 				require.Equal(t, manifest[corev1.ConfigMap](t, "agent", "params.yaml").Data["agent.server.port"], strconv.Itoa(int(service.Spec.Ports[0].Port)))
 			}
 		})
