@@ -42,12 +42,12 @@ func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 }
 
 func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
-	connect, err := principalAddress(c, grpcPort, "grpc-listen")
+	connect, proxy, err := principalAddress(c, grpcPort, "grpc-listen")
 	if err != nil {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
-		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: agentName(c, own), Connect: connect, Credentials: own, StateDir: stateDir(c)})
+		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: agentName(c, own), Connect: connect, Proxy: proxy, Credentials: own, StateDir: stateDir(c)})
 	}, nil
 }
 

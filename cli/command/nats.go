@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // natsPort is where a principal listens for leaf nodes unless it is told otherwise.
@@ -125,32 +127,37 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	connect, err := principalAddress(c, natsPort, "nats-leaf-listen")
+	connect, proxy, err := principalAddress(c, natsPort, "nats-leaf-listen")
 	if err != nil {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
-		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: connect, Credentials: own})
+		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: connect, Proxy: proxy, Credentials: own})
 	}, nil
 }
 
-// principalAddress returns the host:port of the principal. The port is the standard one unless
-// it is given; listen is the flag by which the principal chooses it.
-func principalAddress(c *cli.Context, standard int, listen string) (string, error) {
+// principalAddress returns the host:port of the principal, and the proxy by which it is
+// reached, if any. The port is the standard one unless it is given; listen is the flag by which
+// the principal chooses it.
+func principalAddress(c *cli.Context, standard int, listen string) (address string, proxy *url.URL, err error) {
 	host, err := shell.Needed(c, "server-address", "say where the principal is")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	port, err := shell.Port(c, "server-port")
 	switch {
 	case err != nil:
-		return "", err
+		return "", nil, err
 	case !c.IsSet("server-port"):
 		port = standard
 	case port == 0:
-		return "", &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --" + listen}
+		return "", nil, &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --" + listen}
 	}
-	return net.JoinHostPort(host, strconv.Itoa(port)), nil
+	address = net.JoinHostPort(host, strconv.Itoa(port))
+	if proxy, err = tunnel.Parse(c.String("proxy"), address); err != nil {
+		return "", nil, &shell.UsageError{Where: "--proxy", What: err.Error(), Advice: "write http://host:port or https://host:port, or direct"}
+	}
+	return address, proxy, nil
 }
 
 // natsAdvice says what to do about what the NATS servers complain of.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // patience is how long a script waits for anything.
@@ -208,6 +210,16 @@ func port(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		ts.Setenv(name, text)
 	}
+}
+
+// proxy NAME sets a variable to the URL of an HTTP proxy that takes CONNECT.
+func proxy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: proxy name")
+	}
+	s := httptest.NewServer(&netfault.Proxy{})
+	ts.Defer(s.Close) // what it carries ends with the programs
+	ts.Setenv(args[0], s.URL)
 }
 
 // issue DIR NAME AGE makes, with the CA in DIR, an agent's certificate that was issued so

@@ -41,6 +41,7 @@ func parameters(dir string, more map[string]func(*testscript.TestScript, bool, [
 		"halt":     halt,
 		"times":    times,
 		"port":     port,
+		"proxy":    proxy,
 		"append":   appendTo,
 		"issue":    issue,
 		"remember": remember,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // A caller connects an agent's End to the principal, again and again.
@@ -70,7 +72,7 @@ func (c *caller) tell(err error) {
 // call connects, and has one session. It returns why that has ended.
 func (c *caller) call(ctx context.Context) error {
 	renewed := c.config.Credentials.Changed()
-	conn, err := grpc.NewClient("dns:///"+c.config.Connect, c.config.dialOptions()...)
+	conn, err := grpc.NewClient("passthrough:///"+c.config.Connect, c.config.dialOptions()...)
 	if err != nil {
 		return fmt.Errorf("grpclink: connect to %s: %w", c.config.Connect, err)
 	}
@@ -138,6 +140,9 @@ func (c DialerConfig) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(credentials.NewTLS(c.Credentials.Client(c.host))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return tunnel.Dial(ctx, c.Proxy, address)
+		}),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience}),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2 * window),

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"path/filepath"
 	"sync"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // A DialerConfig configures an agent's end.
@@ -20,6 +22,8 @@ type DialerConfig struct {
 	Agent string
 	// Connect is the host:port of the principal.
 	Connect string
+	// Proxy is the HTTP proxy by which the principal is reached; nil is none.
+	Proxy *url.URL
 	// Credentials are what the principal is met with: the certificate is the agent's. Once they
 	// are replaced it is met anew.
 	Credentials *identity.Credentials
@@ -60,7 +64,7 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	if c.StateDir == "" {
 		return fail(errors.New("no state directory"))
 	}
-	if err := c.Credentials.Claims(c.Agent); err != nil {
+	if err := errors.Join(c.Credentials.Claims(c.Agent), tunnel.Check(c.Proxy)); err != nil {
 		return fail(err)
 	}
 	squeeze, err := newSqueezer()

@@ -2,6 +2,8 @@ package grpclink
 
 import (
 	"context"
+	"net/http/httptest"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -140,4 +143,23 @@ func isValue(key, text string) func(transport.Delivery) bool {
 	return func(d transport.Delivery) bool {
 		return d.Event == transport.Value && d.Message.Key == key && string(d.Message.Event.Data()) == text
 	}
+}
+
+// An agent that may not dial out reaches the hub through a proxy.
+func TestThroughAProxy(t *testing.T) {
+	p := newPKI(t)
+	h, _ := startHub(t, hubConfig(t, p))
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	proxy := &netfault.Proxy{Credentials: "Basic bWU6c2VjcmV0"}
+	s := httptest.NewServer(proxy)
+	t.Cleanup(func() { s.Close(); proxy.Wait() })
+	c := dialerConfig(t, p, "north", addr(t, h))
+	c.Proxy, err = url.Parse(s.URL)
+	require.NoError(t, err)
+	c.Proxy.User = url.UserPassword("me", "secret")
+	agent := dial(t, c)
+	require.NoError(t, agent.Send(t.Context(), value("key", "text")))
+	await(t, hub, isValue("key", "text"))
+	require.NotZero(t, proxy.Passed())
 }

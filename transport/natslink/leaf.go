@@ -16,6 +16,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // Time that the steps of connecting to the hub may take. A hub that has just come back has
@@ -37,6 +38,9 @@ type LeafConfig struct {
 	Agent string
 	// Connect is the host:port of the principal.
 	Connect string
+	// Proxy is the HTTP proxy by which the principal is reached; nil is none. The name in Connect
+	// must be known here all the same.
+	Proxy *url.URL
 	// Credentials are what the principal is met with: the certificate is the agent's. Once they
 	// are replaced it is met anew.
 	Credentials *identity.Credentials
@@ -80,7 +84,7 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
 		return fail(err)
 	}
-	if err := c.Credentials.Claims(c.Agent); err != nil {
+	if err := errors.Join(c.Credentials.Claims(c.Agent), tunnel.Check(c.Proxy)); err != nil {
 		return fail(err)
 	}
 	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
@@ -144,6 +148,12 @@ func (c LeafConfig) options() (*server.Options, error) {
 			DialTimeout: dialTimeout, FirstInfoTimeout: infoTimeout,
 			Compression: server.CompressionOpts{Mode: server.CompressionOff},
 		}},
+	}
+	if c.Proxy != nil {
+		to := &o.LeafNode.Remotes[0].Proxy
+		to.URL, to.Timeout = (&url.URL{Scheme: c.Proxy.Scheme, Host: tunnel.Address(c.Proxy)}).String(), dialTimeout
+		to.Username = c.Proxy.User.Username()
+		to.Password, _ = c.Proxy.User.Password()
 	}
 	return o, nil
 }

@@ -3,6 +3,8 @@ package natslink
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,6 +20,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -172,4 +175,23 @@ func TestPair(t *testing.T) {
 	await(t, hub, isValue("up/a.b", "1"))
 	require.NoError(t, hub.Send(t.Context(), value("k", "after")))
 	await(t, agent, isValue("k", "after"))
+}
+
+// An agent that may not dial out reaches the hub through a proxy.
+func TestThroughAProxy(t *testing.T) {
+	p := newPKI(t)
+	h, _ := startHub(t, hubConfig(t, p))
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	proxy := &netfault.Proxy{Credentials: "Basic bWU6c2VjcmV0"}
+	s := httptest.NewServer(proxy)
+	t.Cleanup(func() { s.Close(); proxy.Wait() })
+	c := leafConfig(t, p, "north", addr(t, h))
+	c.Proxy, err = url.Parse(s.URL)
+	require.NoError(t, err)
+	c.Proxy.User = url.UserPassword("me", "secret")
+	agent := dial(t, c)
+	require.NoError(t, agent.Send(t.Context(), value("key", "text")))
+	await(t, hub, isValue("key", "text"))
+	require.NotZero(t, proxy.Passed())
 }

@@ -2,9 +2,10 @@ package natslink
 
 import (
 	"context"
-	"net"
 	"sync"
 	"time"
+
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // Times of the watchdog: how long the principal may be unheard before a fault of our own
@@ -64,8 +65,9 @@ func (w *watchdog) stop() {
 
 // reachable reports whether something listens where the principal should be.
 func (w *watchdog) reachable() bool {
-	d := net.Dialer{Timeout: dialTimeout}
-	c, err := d.DialContext(w.ctx, "tcp", w.config.Connect)
+	ctx, cancel := context.WithTimeout(w.ctx, dialTimeout)
+	defer cancel()
+	c, err := tunnel.Dial(ctx, w.config.Proxy, w.config.Connect)
 	if err != nil {
 		return false
 	}
