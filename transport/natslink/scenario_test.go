@@ -3,6 +3,8 @@ package natslink
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,4 +155,86 @@ func digests(t *testing.T, s *stream) map[string]string {
 	}))
 	require.NotEmpty(t, all)
 	return all
+}
+
+// TestScenario18_ASilentLineIsNoticed: something between the two lets nothing pass any more,
+// and says so to neither. Both notice within 25 s, with the heartbeat that is the default; when
+// it lets things pass again they find each other by themselves, and so they do if it has reset
+// the connection.
+func TestScenario18_ASilentLineIsNoticed(t *testing.T) {
+	t.Parallel()
+	p := newPKI(t)
+	config := hubConfig(t, p)
+	config.Heartbeat = 0
+	h, _ := startHub(t, config)
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	line, err := netfault.Listen(func() string { return addr(t, h) })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, line.Close()) })
+	c := leafConfig(t, p, "north", line.Addr())
+	c.Heartbeat = 0
+	agent := dial(t, c)
+	both := func(e transport.Event) {
+		awaitEvent(t, hub, e)
+		awaitEvent(t, agent, e)
+	}
+	both(transport.Up)
+	began := time.Now()
+	line.Set(netfault.BlackHole)
+	both(transport.Down)
+	require.Less(t, time.Since(began), 25*time.Second)
+	require.NoError(t, hub.Send(t.Context(), value("key", "meanwhile")))
+	line.Set(netfault.Healthy)
+	both(transport.Up)
+	await(t, agent, isValue("key", "meanwhile"))
+	line.Drop(0)
+	require.NoError(t, agent.Send(t.Context(), value("key", "after")))
+	await(t, hub, isValue("key", "after"))
+}
+
+// TestScenario25_HostileBytes: whoever has a good certificate and sends garbage, half a line,
+// lines and messages of sizes that nobody takes, or ten thousand subscriptions, is hung up on,
+// costs little memory, and other agents notice nothing.
+func TestScenario25_HostileBytes(t *testing.T) {
+	p := newPKI(t)
+	h, _ := startHub(t, hubConfig(t, p))
+	address := addr(t, h)
+	_, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	hub, err := h.Link(t.Context(), "south")
+	require.NoError(t, err)
+	south := dial(t, leafConfig(t, p, "south", address))
+	awaitEvent(t, south, transport.Up)
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	const hello = "CONNECT {\"name\":\"north\",\"headers\":true}\r\n"
+	var many strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&many, "LS+ fabric.north.up.%d\r\n", i)
+	}
+	for name, text := range map[string]string{
+		"garbage":                    strings.Repeat("x", 1<<20),
+		"nothing":                    "",
+		"half a line":                "CONNECT {\"na",
+		"a line without end":         hello + "LS+ " + strings.Repeat("x", 8<<20),
+		"a message of 2 GiB":         hello + "LMSG fabric.north.up.a 2147483648\r\nx",
+		"a message of no size":       hello + "LMSG fabric.north.up.a -1\r\n",
+		"ten thousand subscriptions": hello + many.String(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			speak(t, address, p.client(t, "north").Client("127.0.0.1"), text)
+			require.NoError(t, hub.Send(t.Context(), value("key", name)))
+			await(t, south, func(d transport.Delivery) bool {
+				require.NotEqual(t, transport.Down, d.Event)
+				return isValue("key", name)(d)
+			})
+		})
+	}
+	require.Less(t, heap(), before+64<<20)
 }
