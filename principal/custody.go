@@ -29,6 +29,11 @@ import (
 // none of the others. A row of the log that says Excluded says neither that the agent was
 // shown the Application nor that it was not: what is so is for the agent to say.
 //
+// Two ways are left in which one may be at two agents. An agent that is away may have one of
+// which it has never said a word; if the log towards it is lost as well, nobody knows (to wait
+// in that case would keep new Applications from everybody for as long as one agent is away).
+// And an agent that does not look into a namespace any more says that it has nothing there.
+//
 // An Application whose destination names no managed agent stays where it is, and is parked: a
 // slip of the pen, or a registry that shows less than there is, must not delete what runs. So
 // does one whose agent is not served any more.
