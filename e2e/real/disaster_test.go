@@ -177,7 +177,7 @@ func (w *world) holds(a *agent, names ...string) func(context.Context) error {
 		}
 		for _, name := range names {
 			if !strings.Contains(name, "/") {
-				name = "Application//" + name
+				name = "Application/" + name
 			}
 			want = append(want, "spoke "+name)
 		}
