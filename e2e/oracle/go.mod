@@ -134,8 +134,8 @@ require (
 	golang.org/x/tools v0.52.0 // indirect
 	google.golang.org/genproto v0.0.0-20240213162025-012b6fc9bca9 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20241104194629-dd2ea8efbc28 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20241104194629-dd2ea8efbc28 // indirect
-	google.golang.org/grpc v1.68.1 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260706201446-f0a921348800 // indirect
+	google.golang.org/grpc v1.84.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
@@ -213,6 +213,7 @@ replace github.com/argocd-fabric/argocd-agent => ../..
 // What both sides need is of the version that e2e/stack/argocd2 is built with, where ours
 // would be newer: Argo CD does not build with all of them, and what is built is shared.
 replace (
+	cloud.google.com/go/compute/metadata => cloud.google.com/go/compute/metadata v0.5.0
 	github.com/dlclark/regexp2 => github.com/dlclark/regexp2 v1.11.4
 	github.com/emicklei/go-restful/v3 => github.com/emicklei/go-restful/v3 v3.11.0
 	github.com/fxamacker/cbor/v2 => github.com/fxamacker/cbor/v2 v2.7.0
@@ -229,6 +230,10 @@ replace (
 	github.com/prometheus/common => github.com/prometheus/common v0.55.0
 	github.com/prometheus/procfs => github.com/prometheus/procfs v0.15.1
 	github.com/spf13/pflag => github.com/spf13/pflag v1.0.5
+	go.opentelemetry.io/auto/sdk => go.opentelemetry.io/auto/sdk v1.1.0
+	go.opentelemetry.io/otel => go.opentelemetry.io/otel v1.33.0
+	go.opentelemetry.io/otel/metric => go.opentelemetry.io/otel/metric v1.33.0
+	go.opentelemetry.io/otel/trace => go.opentelemetry.io/otel/trace v1.33.0
 	golang.org/x/crypto => golang.org/x/crypto v0.37.0
 	golang.org/x/mod => golang.org/x/mod v0.22.0
 	golang.org/x/net => golang.org/x/net v0.39.0
@@ -239,6 +244,9 @@ replace (
 	golang.org/x/text => golang.org/x/text v0.24.0
 	golang.org/x/time => golang.org/x/time v0.8.0
 	golang.org/x/tools => golang.org/x/tools v0.27.0
+	google.golang.org/genproto/googleapis/api => google.golang.org/genproto/googleapis/api v0.0.0-20241104194629-dd2ea8efbc28
+	google.golang.org/genproto/googleapis/rpc => google.golang.org/genproto/googleapis/rpc v0.0.0-20241104194629-dd2ea8efbc28
+	google.golang.org/grpc => google.golang.org/grpc v1.68.1
 	google.golang.org/protobuf => google.golang.org/protobuf v1.35.2
 	gopkg.in/evanphx/json-patch.v4 => gopkg.in/evanphx/json-patch.v4 v4.12.0
 	k8s.io/klog/v2 => k8s.io/klog/v2 v2.130.1
