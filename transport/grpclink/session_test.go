@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,12 +65,11 @@ func messages(o *observer.ObservedLogs) (all []string) {
 // heard returns a log, and what is closed once it has been told of something.
 func heard(ok func(zapcore.Entry) bool) (*zap.Logger, <-chan struct{}) {
 	done := make(chan struct{})
-	over := false
+	over := sync.OnceFunc(func() { close(done) })
 	observed, _ := observer.New(zap.DebugLevel)
 	return zap.New(zapcore.RegisterHooks(observed, func(e zapcore.Entry) error {
-		if !over && ok(e) {
-			over = true
-			close(done)
+		if ok(e) {
+			over()
 		}
 		return nil
 	})), done
