@@ -82,7 +82,7 @@ func NewCollector(s Source) prometheus.Collector {
 		agents: prometheus.NewDesc(prefix+"agents", "Agents by what is done about them.", []string{"state"}, nil),
 		rival:  prometheus.NewDesc(prefix+"controller_conflict", "Whether an application controller of the control plane reconciles agents' Applications.", nil, nil),
 		expiry: prometheus.NewDesc(prefix+"certificate_expiry_timestamp_seconds", "When this side's own certificate expires, in seconds since 1970.", nil, nil),
-		since:  prometheus.NewDesc(prefix+"store_trouble_seconds", "For how long a store of the transport has had a trouble: full, quota, read-only or lost.", []string{"agent", "what"}, nil),
+		since:  prometheus.NewDesc(prefix+"store_trouble_seconds", "For how long a store of the transport has had a trouble: full, quota, read-only, lost, or a copy that cannot be written.", []string{"agent", "what"}, nil),
 	}
 	for _, row := range table {
 		c.series = append(c.series, prometheus.NewDesc(prefix+row.name, row.help, []string{"agent"}, nil))

@@ -71,7 +71,7 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	if err != nil {
 		return fail(err)
 	}
-	d := &Dialer{config: c, squeeze: squeeze}
+	d := &Dialer{config: c, squeeze: squeeze, trouble: trouble{log: c.Logger}}
 	d.Dialer = packetlink.NewDialer(d.open)
 	return d, nil
 }

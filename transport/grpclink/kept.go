@@ -12,19 +12,19 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
 )
 
-// Of the file of a kept copy: its buckets, its version, and how long a tombstone stays in it.
+// Of the file of a kept copy: its buckets and its version.
 const (
-	metaBucket    = "meta"
-	rowsBucket    = "rows"
-	keptVersion   = "1"
-	tombstoneStay = 24 * time.Hour
-	inUse         = time.Second // how long opening waits for another process
-	retryWrite    = time.Second
+	metaBucket  = "meta"
+	rowsBucket  = "rows"
+	keptVersion = "1"
+	inUse       = time.Second // how long opening waits for another process
+	retryWrite  = time.Second
 )
 
 // A kept copy is what an agent has heard, in one bbolt file. It implements packetlink.Copy.
@@ -154,7 +154,7 @@ func (k *kept) Close() error {
 	k.once.Do(func() {
 		close(k.stop)
 		k.over.Wait()
-		k.trouble.end()
+		k.trouble.end(time.Now())
 		k.err = k.db.Close()
 	})
 	return k.err
@@ -167,7 +167,7 @@ func (k *kept) run() {
 			k.trouble.begin(err, time.Now())
 			again = time.After(retryWrite)
 		} else {
-			k.trouble.end()
+			k.trouble.end(time.Now())
 		}
 		select {
 		case <-k.wake:
@@ -237,7 +237,7 @@ func (k *kept) sweep(rows *bbolt.Bucket, now time.Time) error {
 
 // isOld reports whether a tombstone has come too long ago to be kept.
 func isOld(since uint64, now time.Time) bool {
-	return since != 0 && since < uint64(now.Add(-tombstoneStay).Unix())
+	return since != 0 && since < uint64(now.Add(-packetlink.TombstoneAge).Unix())
 }
 
 func stored(r packetlink.Record, now time.Time) []byte {
@@ -261,8 +261,11 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// A trouble is that a copy cannot be written, for as long as it lasts.
+// A trouble is that a copy cannot be written, for as long as it lasts. It is logged when it
+// begins, and when it has ended.
 type trouble struct {
+	log *zap.Logger
+
 	mu  sync.Mutex
 	now []transport.Trouble
 }
@@ -272,13 +275,19 @@ func (t *trouble) begin(err error, now time.Time) {
 	defer t.mu.Unlock()
 	if len(t.now) > 0 {
 		now = t.now[0].Since
+	} else {
+		t.log.Error("trouble with the store: copy", zap.Error(err),
+			zap.String("advice", "make room in --state-dir, and have it writable for this program's user: until then what the principal says is in memory only"))
 	}
 	t.now = []transport.Trouble{{What: "copy", Err: err, Since: now}}
 }
 
-func (t *trouble) end() {
+func (t *trouble) end(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(t.now) > 0 {
+		t.log.Info("trouble with the store has ended: copy", zap.Duration("after", now.Sub(t.now[0].Since)))
+	}
 	t.now = nil
 }
 

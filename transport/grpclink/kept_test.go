@@ -9,13 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
 )
 
 func open(t *testing.T, path string) *kept {
-	k, err := openKept(path, "north", &trouble{})
+	k, err := openKept(path, "north", &trouble{log: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.Close()) })
 	return k
@@ -48,7 +50,7 @@ func TestACopyIsOnDisk(t *testing.T) {
 	require.Equal(t, want, records(t, k))
 
 	// An old tombstone is forgotten.
-	old := stored(packetlink.Record{Tombstone: true, Text: []byte("two")}, time.Now().Add(-2*tombstoneStay))
+	old := stored(packetlink.Record{Tombstone: true, Text: []byte("two")}, time.Now().Add(-2*packetlink.TombstoneAge))
 	require.NoError(t, k.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(rowsBucket)).Put([]byte("b"), old) }))
 	require.NoError(t, k.Close())
 	k = open(t, path)
@@ -123,6 +125,8 @@ func TestAFileThatIsNoCopyIsLeftAlone(t *testing.T) {
 func TestACopyThatCannotBeWrittenIsATrouble(t *testing.T) {
 	path := filepath.Join(t.TempDir(), copyFile)
 	k := open(t, path)
+	core, logged := observer.New(zap.InfoLevel)
+	k.trouble.log = zap.New(core)
 	require.NoError(t, k.Close())
 	k.waits["a"] = packetlink.Record{Key: "a", Text: []byte("one")}
 	err := k.write(time.Now())
@@ -137,7 +141,9 @@ func TestACopyThatCannotBeWrittenIsATrouble(t *testing.T) {
 	require.NoError(t, k.write(time.Now()))
 	require.Empty(t, k.waits)
 	require.Contains(t, records(t, k), "a")
-	k.trouble.end()
+	k.trouble.end(since.Add(time.Minute))
+	k.trouble.end(since.Add(time.Minute))
 	require.Empty(t, k.trouble.list())
+	require.Equal(t, []string{"trouble with the store: copy", "trouble with the store has ended: copy"}, messages(logged))
 	require.NoError(t, k.db.Close())
 }

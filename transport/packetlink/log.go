@@ -15,8 +15,8 @@ const (
 	waited  = 2 * time.Second        // or if it takes as long as that
 )
 
-// tombstoneAge is how long a tombstone is kept once the peer has it.
-const tombstoneAge = 24 * time.Hour
+// TombstoneAge is how long a tombstone is kept once the peer has it, and in a Copy.
+const TombstoneAge = 24 * time.Hour
 
 // A row is the last Message of a key.
 type row struct {
@@ -292,7 +292,7 @@ func (l *log) landed(n uint64, now time.Time) bool {
 
 // bury forgets old tombstones.
 func (l *log) bury(now time.Time) {
-	for len(l.graves) > 0 && now.Sub(l.graves[0].since) > tombstoneAge {
+	for len(l.graves) > 0 && now.Sub(l.graves[0].since) > TombstoneAge {
 		g := l.graves[0]
 		l.graves = l.graves[1:]
 		if r := l.rows[g.key]; r != nil && r.order == g.order {

@@ -355,7 +355,7 @@ func TestTombstonesAreForgotten(t *testing.T) {
 	converse(t, down, up, start)
 	require.Len(t, hub.log.rows, 2)
 	send(t, hub, message("b", "2"))
-	converse(t, down, up, start.Add(tombstoneAge+time.Second))
+	converse(t, down, up, start.Add(TombstoneAge+time.Second))
 	require.Len(t, hub.log.rows, 1)
 	require.Contains(t, hub.log.rows, "b")
 }
