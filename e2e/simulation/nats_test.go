@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,10 +12,9 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
-	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
-	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // overNATS is the fabric of natslink: real servers, TLS and disks, in real time.
@@ -32,33 +30,14 @@ func overNATS() fabric {
 
 // nats is one principal and its agents over natslink as linktest.Network.
 type nats struct {
-	t     *testing.T
-	dir   string
-	ca    *pki.CA
-	lines map[string]*netfault.Line
-	stop  func()
-
-	mu   sync.Mutex
-	addr string // of the hub; "" while there is none
+	tlstest.Lines
+	dir  string
+	ca   tlstest.Authority
+	stop func()
 }
 
 func newNATS(t *testing.T) linktest.Network {
-	n := &nats{t: t, dir: t.TempDir(), lines: map[string]*netfault.Line{}}
-	var err error
-	n.ca, err = pki.NewCA("simulation", n.pki())
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(n.dir, "ca.crt"), n.ca.Pair().Cert, 0o600))
-	return n
-}
-
-func (n *nats) pki() pki.Options { return pki.Options{Now: time.Now(), Lifetime: time.Hour} }
-
-func (n *nats) files(name string, pair pki.Pair) identity.Files {
-	at := func(suffix string) string { return filepath.Join(n.dir, name+suffix) }
-	f := identity.Files{CA: filepath.Join(n.dir, "ca.crt"), Cert: at(".crt"), Key: at(".key")}
-	require.NoError(n.t, os.WriteFile(f.Cert, pair.Cert, 0o600))
-	require.NoError(n.t, os.WriteFile(f.Key, pair.Key, 0o600))
-	return f
+	return &nats{dir: t.TempDir(), ca: tlstest.NewAuthority(t)}
 }
 
 // common is what both ends have in common; each has a directory of its own.
@@ -71,12 +50,8 @@ func (n *nats) common(name string) natslink.Common {
 func (n *nats) store(name string) string { return filepath.Join(n.dir, "store-"+name) }
 
 func (n *nats) StartHub(t testing.TB) transport.Hub {
-	pair, err := n.ca.IssueServer("principal", []string{"127.0.0.1"}, n.pki())
-	require.NoError(t, err)
-	own, err := n.files("principal", pair).Credentials(time.Now())
-	require.NoError(t, err)
 	hub, err := natslink.NewHub(natslink.HubConfig{
-		Common: n.common("hub"), Listen: "127.0.0.1:0", Credentials: own, Authenticate: identity.SubjectName,
+		Common: n.common("hub"), Listen: "127.0.0.1:0", Credentials: n.ca.Server(t), Authenticate: identity.SubjectName,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,56 +63,21 @@ func (n *nats) StartHub(t testing.TB) transport.Hub {
 	}
 	addr, err := hub.Addr(ctx)
 	require.NoError(t, err)
-	n.listen(addr)
+	n.Listen(addr)
 	return hub
 }
 
 func (n *nats) StopHub(testing.TB) {
-	n.listen("")
+	n.Listen("")
 	n.stop()
 }
 
-// listen notes where the hub listens.
-func (n *nats) listen(addr string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.addr = addr
-}
-
-func (n *nats) target() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.addr
-}
-
-// line is what an agent connects through.
-func (n *nats) line(agent string) *netfault.Line {
-	if n.lines[agent] == nil {
-		l, err := netfault.Listen(n.target)
-		require.NoError(n.t, err)
-		n.t.Cleanup(func() { require.NoError(n.t, l.Close()) })
-		n.lines[agent] = l
-	}
-	return n.lines[agent]
-}
-
 func (n *nats) StartAgent(t testing.TB, agent string) transport.Dialer {
-	pair, err := n.ca.IssueAgent(agent, n.pki())
-	require.NoError(t, err)
-	own, err := n.files(agent, pair).Credentials(time.Now())
-	require.NoError(t, err)
 	leaf, err := natslink.NewLeaf(natslink.LeafConfig{
-		Common: n.common(agent), Agent: agent, Connect: n.line(agent).Addr(), Credentials: own,
+		Common: n.common(agent), Agent: agent, Connect: n.Line(t, agent).Addr(), Credentials: n.ca.Client(t, agent),
 	})
 	require.NoError(t, err)
 	return leaf
-}
-
-func (n *nats) Fault(_ testing.TB, agent string, f linktest.Fault) {
-	n.line(agent).Set(map[linktest.Fault]netfault.Fault{
-		linktest.Healthy: netfault.Healthy, linktest.Cut: netfault.Cut,
-		linktest.BlackHole: netfault.BlackHole, linktest.Slow: netfault.Slow,
-	}[f])
 }
 
 // Wipe implements linktest.Network for a process that does not run: it removes the

@@ -16,12 +16,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // benchmarkLinks returns the Links of a hub and of an agent, and what counts the bytes
 // between them.
 func benchmarkLinks(b testing.TB) (hub, agent transport.Link, m *meter) {
-	p := newPKI(b)
+	p := tlstest.NewAuthority(b)
 	config := hubConfig(b, p)
 	config.Heartbeat, config.Logger = DefaultHeartbeat, zap.NewNop()
 	address, hub := joined(b, p, config)
@@ -159,7 +160,7 @@ func BenchmarkIdle(b *testing.B) {
 // until all are back.
 func BenchmarkFleet(b *testing.B) {
 	const fleet, rows = 500, 50
-	p := newPKI(b)
+	p := tlstest.NewAuthority(b)
 	c := hubConfig(b, p)
 	c.Logger, c.Heartbeat = zap.NewNop(), DefaultHeartbeat
 	l, err := net.Listen("tcp", "127.0.0.1:0") // where the hub will be, each time

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
 )
 
@@ -104,7 +105,7 @@ func TestAFileThatIsNoCopyIsLeftAlone(t *testing.T) {
 		"has it open":      func(t *testing.T, path string) { open(t, path) },
 	} {
 		t.Run(want, func(t *testing.T) {
-			c := dialerConfig(t, newPKI(t), "north", "127.0.0.1:1")
+			c := dialerConfig(t, tlstest.NewAuthority(t), "north", "127.0.0.1:1")
 			path := filepath.Join(c.StateDir, copyFile)
 			spoil(t, path)
 			before, err := os.ReadFile(path)

@@ -3,14 +3,13 @@ package grpclink
 import (
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
-	"github.com/argocd-fabric/argocd-agent/transport/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 var adapter = linktest.Adapter{
@@ -25,68 +24,66 @@ func TestLink(t *testing.T) { linktest.Run(t, adapter) }
 // TestConns runs the suite of every net.Conn.
 func TestConns(t *testing.T) { linktest.RunConns(t, adapter) }
 
+// TestTrust runs the suite of every transport over TLS.
+func TestTrust(t *testing.T) { tlstest.Run(t, secured) }
+
+// TestScenario18_ASilentLineIsNoticed: see tlstest.SilentLine.
+func TestScenario18_ASilentLineIsNoticed(t *testing.T) {
+	t.Parallel()
+	tlstest.SilentLine(t, secured)
+}
+
+var secured = tlstest.Adapter{
+	Hub: func(t *testing.T, c tlstest.Hub) (transport.Hub, string) {
+		h, _ := startHub(t, HubConfig{
+			Common: Common{Heartbeat: c.Heartbeat, Logger: c.Log, Presence: presence}, Listen: "127.0.0.1:0",
+			Credentials: c.Own, Authenticate: c.Authenticate,
+		})
+		return h, addr(t, h)
+	},
+	Dialer: func(t *testing.T, agent, connect string, c tlstest.End) transport.Dialer {
+		d, err := NewDialer(DialerConfig{
+			Common: Common{Heartbeat: c.Heartbeat, Logger: c.Log, Presence: presence}, Agent: agent, Connect: connect,
+			Credentials: c.Own, Proxy: c.Proxy, StateDir: t.TempDir(),
+		})
+		require.NoError(t, err)
+		return d
+	},
+}
+
 // A network is a principal and its agents over real TLS and TCP.
 type network struct {
-	pki   testPKI
-	stop  func()
-	lines map[string]*netfault.Line
-	dirs  map[string]string
-
-	mu   sync.Mutex
-	addr string // of the hub; "" while there is none
+	tlstest.Lines
+	pki  tlstest.Authority
+	stop func()
+	dirs map[string]string
 }
 
 func newNetwork(t *testing.T) *network {
-	return &network{pki: newPKI(t), lines: map[string]*netfault.Line{}, dirs: map[string]string{}}
-}
-
-func (n *network) address() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.addr
-}
-
-func (n *network) setAddress(a string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.addr = a
+	return &network{pki: tlstest.NewAuthority(t), dirs: map[string]string{}}
 }
 
 func (n *network) StartHub(t testing.TB) transport.Hub {
 	h, stop := startHub(t, hubConfig(t, n.pki))
 	n.stop = stop
-	n.setAddress(addr(t, h))
+	n.Listen(addr(t, h))
 	return h
 }
 
 func (n *network) StopHub(testing.TB) {
-	n.setAddress("")
+	n.Listen("")
 	n.stop()
 }
 
-func (n *network) line(t testing.TB, agent string) *netfault.Line {
-	if n.lines[agent] == nil {
-		l, err := netfault.Listen(n.address)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, l.Close()) })
-		n.lines[agent], n.dirs[agent] = l, t.TempDir()
-	}
-	return n.lines[agent]
-}
-
 func (n *network) StartAgent(t testing.TB, agent string) transport.Dialer {
-	c := dialerConfig(t, n.pki, agent, n.line(t, agent).Addr())
+	if n.dirs[agent] == "" {
+		n.dirs[agent] = t.TempDir()
+	}
+	c := dialerConfig(t, n.pki, agent, n.Line(t, agent).Addr())
 	c.StateDir = n.dirs[agent]
 	d, err := NewDialer(c)
 	require.NoError(t, err)
 	return d
-}
-
-func (n *network) Fault(t testing.TB, agent string, f linktest.Fault) {
-	n.line(t, agent).Set(map[linktest.Fault]netfault.Fault{
-		linktest.Healthy: netfault.Healthy, linktest.Cut: netfault.Cut,
-		linktest.BlackHole: netfault.BlackHole, linktest.Slow: netfault.Slow,
-	}[f])
 }
 
 func (n *network) Wipe(t testing.TB, agent string, s linktest.Store) {

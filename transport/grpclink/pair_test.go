@@ -2,8 +2,6 @@ package grpclink
 
 import (
 	"context"
-	"net/http/httptest"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -16,53 +14,16 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
-	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
-	"github.com/argocd-fabric/argocd-agent/transport/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A testPKI makes the certificates of one test.
-type testPKI struct{ ca *pki.CA }
-
-func newPKI(t testing.TB) testPKI {
-	ca, err := pki.NewCA("test", pkiOptions())
-	require.NoError(t, err)
-	return testPKI{ca}
-}
-
-func pkiOptions() pki.Options { return pki.Options{Now: time.Now(), Lifetime: time.Hour} }
-
-// proof is the credentials of a pair, which trust CAs.
-func proof(t testing.TB, pair pki.Pair, trusted ...*pki.CA) *identity.Credentials {
-	c, err := identity.NewCredentials(bundle(pair, trusted...), time.Now())
-	require.NoError(t, err)
-	return c
-}
-
-func bundle(pair pki.Pair, trusted ...*pki.CA) identity.Bundle {
-	b := identity.Bundle{Cert: identity.Text{Where: "cert", PEM: pair.Cert}, Key: identity.Text{Where: "key", PEM: pair.Key}, CA: identity.Text{Where: "ca"}}
-	for _, ca := range trusted {
-		b.CA.PEM = append(b.CA.PEM, ca.Pair().Cert...)
-	}
-	return b
-}
-
-func (p testPKI) server(t testing.TB) *identity.Credentials {
-	pair, err := p.ca.IssueServer("principal", []string{"127.0.0.1"}, pkiOptions())
-	require.NoError(t, err)
-	return proof(t, pair, p.ca)
-}
-
-func (p testPKI) client(t testing.TB, agent string) *identity.Credentials {
-	pair, err := p.ca.IssueAgent(agent, pkiOptions())
-	require.NoError(t, err)
-	return proof(t, pair, p.ca)
-}
+var presence = transport.Presence{Version: "test", Oldest: 1, Newest: 2}
 
 // quick is a Common whose faults are noticed soon.
 func quick(t testing.TB) Common {
-	return Common{Heartbeat: 500 * time.Millisecond, Logger: testLogger(t), Presence: transport.Presence{Version: "test", Oldest: 1, Newest: 2}}
+	return Common{Heartbeat: 500 * time.Millisecond, Logger: testLogger(t), Presence: presence}
 }
 
 func testLogger(t testing.TB) *zap.Logger {
@@ -72,12 +33,12 @@ func testLogger(t testing.TB) *zap.Logger {
 	return zap.NewNop()
 }
 
-func hubConfig(t testing.TB, p testPKI) HubConfig {
-	return HubConfig{Common: quick(t), Listen: "127.0.0.1:0", Credentials: p.server(t), Authenticate: identity.SubjectName}
+func hubConfig(t testing.TB, ca tlstest.Authority) HubConfig {
+	return HubConfig{Common: quick(t), Listen: "127.0.0.1:0", Credentials: ca.Server(t), Authenticate: identity.SubjectName}
 }
 
-func dialerConfig(t testing.TB, p testPKI, agent, connect string) DialerConfig {
-	return DialerConfig{Common: quick(t), Agent: agent, Connect: connect, Credentials: p.client(t, agent), StateDir: t.TempDir()}
+func dialerConfig(t testing.TB, ca tlstest.Authority, agent, connect string) DialerConfig {
+	return DialerConfig{Common: quick(t), Agent: agent, Connect: connect, Credentials: ca.Client(t, agent), StateDir: t.TempDir()}
 }
 
 // startHub runs a Hub until the function that it returns is called, or the test ends.
@@ -143,23 +104,4 @@ func isValue(key, text string) func(transport.Delivery) bool {
 	return func(d transport.Delivery) bool {
 		return d.Event == transport.Value && d.Message.Key == key && string(d.Message.Event.Data()) == text
 	}
-}
-
-// An agent that may not dial out reaches the hub through a proxy.
-func TestThroughAProxy(t *testing.T) {
-	p := newPKI(t)
-	h, _ := startHub(t, hubConfig(t, p))
-	hub, err := h.Link(t.Context(), "north")
-	require.NoError(t, err)
-	proxy := &netfault.Proxy{Credentials: "Basic bWU6c2VjcmV0"}
-	s := httptest.NewServer(proxy)
-	t.Cleanup(func() { s.Close(); proxy.Wait() })
-	c := dialerConfig(t, p, "north", addr(t, h))
-	c.Proxy, err = url.Parse(s.URL)
-	require.NoError(t, err)
-	c.Proxy.User = url.UserPassword("me", "secret")
-	agent := dial(t, c)
-	require.NoError(t, agent.Send(t.Context(), value("key", "text")))
-	await(t, hub, isValue("key", "text"))
-	require.NotZero(t, proxy.Passed())
 }

@@ -16,44 +16,8 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
-	"github.com/argocd-fabric/argocd-agent/transport/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
-
-// TestScenario18_ASilentLineIsNoticed: something between the two lets nothing pass any more,
-// and says so to neither. Both notice within 25 s, with the heartbeat that is the default; when
-// it lets things pass again they find each other by themselves, and so they do if it has reset
-// the connection.
-func TestScenario18_ASilentLineIsNoticed(t *testing.T) {
-	t.Parallel()
-	p := newPKI(t)
-	config := hubConfig(t, p)
-	config.Heartbeat = 0
-	h, _ := startHub(t, config)
-	hub, err := h.Link(t.Context(), "north")
-	require.NoError(t, err)
-	line, err := netfault.Listen(func() string { return addr(t, h) })
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, line.Close()) })
-	c := dialerConfig(t, p, "north", line.Addr())
-	c.Heartbeat = 0
-	agent := dial(t, c)
-	both := func(e transport.Event) {
-		await(t, hub, is(e))
-		await(t, agent, is(e))
-	}
-	both(transport.Up)
-	began := time.Now()
-	line.Set(netfault.BlackHole)
-	both(transport.Down)
-	require.Less(t, time.Since(began), 25*time.Second)
-	require.NoError(t, hub.Send(t.Context(), value("key", "meanwhile")))
-	line.Set(netfault.Healthy)
-	both(transport.Up)
-	await(t, agent, isValue("key", "meanwhile"))
-	line.Drop(0)
-	require.NoError(t, agent.Send(t.Context(), value("key", "after")))
-	await(t, hub, isValue("key", "after"))
-}
 
 // A hostile connection has a good certificate, and says whatever it likes in HTTP/2.
 type hostile struct {
@@ -62,8 +26,8 @@ type hostile struct {
 	t *testing.T
 }
 
-func newHostile(t *testing.T, p testPKI, address string) hostile {
-	c := p.client(t, "north").Client("127.0.0.1")
+func newHostile(t *testing.T, p tlstest.Authority, address string) hostile {
+	c := p.Client(t, "north").Client("127.0.0.1")
 	c.NextProtos = []string{"h2"}
 	conn, err := tls.Dial("tcp", address, c)
 	require.NoError(t, err)
@@ -102,7 +66,7 @@ func (h hostile) listens() bool {
 // frames and messages of sizes that nobody takes, or ten thousand calls, is hung up on, costs
 // little memory, and other agents notice nothing.
 func TestScenario25_HostileBytes(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	address := addr(t, h)
 	var links []transport.Link

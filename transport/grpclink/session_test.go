@@ -15,10 +15,11 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // joined returns the address of a hub and its Link to an agent, which is that of a Dialer.
-func joined(t testing.TB, p testPKI, c HubConfig) (address string, hub transport.Link) {
+func joined(t testing.TB, p tlstest.Authority, c HubConfig) (address string, hub transport.Link) {
 	h, _ := startHub(t, c)
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
@@ -26,7 +27,7 @@ func joined(t testing.TB, p testPKI, c HubConfig) (address string, hub transport
 }
 
 func TestTheNewestSessionHasTheLink(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	config := hubConfig(t, p)
 	core, said := observer.New(zap.WarnLevel)
 	config.Logger = zap.New(core)
@@ -77,7 +78,7 @@ func heard(ok func(zapcore.Entry) bool) (*zap.Logger, <-chan struct{}) {
 
 // TestWhoIsNotRegisteredIsToldSoOnce: on both sides, however often it tries.
 func TestWhoIsNotRegisteredIsToldSoOnce(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	config := hubConfig(t, p)
 	core, said := observer.New(zap.WarnLevel)
 	config.Logger = zap.New(core)
@@ -108,7 +109,7 @@ func TestWhoIsNotRegisteredIsToldSoOnce(t *testing.T) {
 
 // TestAHubThatHasJustStartedRefusesNobodyForGood: it may not know yet which agents there are.
 func TestAHubThatHasJustStartedRefusesNobodyForGood(t *testing.T) {
-	h, err := NewHub(hubConfig(t, newPKI(t)))
+	h, err := NewHub(hubConfig(t, tlstest.NewAuthority(t)))
 	require.NoError(t, err)
 	d := h.desk
 	start := time.Now()
@@ -121,16 +122,14 @@ func TestAHubThatHasJustStartedRefusesNobodyForGood(t *testing.T) {
 
 // TestACertificateOfAnotherCAIsRefused: with one line on the principal's side.
 func TestACertificateOfAnotherCAIsRefused(t *testing.T) {
-	p, other := newPKI(t), newPKI(t)
+	p, other := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
 	config := hubConfig(t, p)
 	core, said := observer.New(zap.WarnLevel)
 	refused := make(chan struct{}, 100)
 	config.Logger = zap.New(zapcore.RegisterHooks(core, func(zapcore.Entry) error { refused <- struct{}{}; return nil }))
 	address, _ := joined(t, p, config)
 	c := dialerConfig(t, p, "north", address)
-	pair, err := other.ca.IssueAgent("north", pkiOptions())
-	require.NoError(t, err)
-	c.Credentials = proof(t, pair, p.ca, other.ca)
+	c.Credentials = tlstest.Credentials(t, other.AgentPair(t, "north"), p, other)
 	log, told := heard(func(e zapcore.Entry) bool {
 		return strings.Contains(e.Message, "there is no connection to the principal: ") && strings.Contains(e.Message, "remote error: tls: ")
 	})
@@ -145,7 +144,7 @@ func TestACertificateOfAnotherCAIsRefused(t *testing.T) {
 
 // TestAHerdIsLetInInTurn: who is too many is told when to come again, and does.
 func TestAHerdIsLetInInTurn(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	config := hubConfig(t, p)
 	config.Admissions = 2
 	h, _ := startHub(t, config)
@@ -165,7 +164,7 @@ func TestAHerdIsLetInInTurn(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	for want, change := range map[string]func(*HubConfig){
 		"no logger":              func(c *HubConfig) { c.Logger = nil },
 		"heartbeat must be":      func(c *HubConfig) { c.Heartbeat = time.Hour },

@@ -6,12 +6,14 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // TestAccountsHaveAnchors: nobody is in an account before its anchor, also where many come
 // at once, and after the server was made anew.
 func TestAccountsHaveAnchors(t *testing.T) {
-	c := hubConfig(t, newPKI(t))
+	c := hubConfig(t, tlstest.NewAuthority(t))
 	log, lines := refusals()
 	c.Logger = log
 	h, _ := startHub(t, c)

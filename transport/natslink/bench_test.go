@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // benchmarkLinks returns the Links of a hub and of a leaf over mutual TLS on loopback.
 func benchmarkLinks(b *testing.B) (hub, agent transport.Link) {
-	p := newPKI(b)
+	p := tlstest.NewAuthority(b)
 	h, _ := startHub(b, hubConfig(b, p))
 	hub, err := h.Link(b.Context(), "north")
 	require.NoError(b, err)

@@ -16,6 +16,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // A siteUnderTest is one end of a Link whose disk is to fail, and the other end.
@@ -38,7 +40,7 @@ func sites(quota int64) map[string]func(t *testing.T) *siteUnderTest {
 }
 
 func newSite(t *testing.T, ofHub bool, dir string, quota int64) *siteUnderTest {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	log, alarms := alarms()
 	hc, lc := hubConfig(t, p), leafConfig(t, p, "north", "")
 	failing := &lc.Common
@@ -237,25 +239,27 @@ func TestQuotaOfAnAgent(t *testing.T) {
 // TestCopyHasRoomForWhatItsLogWas: a copy that follows a log which is full, and changes
 // all of it, does not get stuck.
 func TestCopyHasRoomForWhatItsLogWas(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	hc := hubConfig(t, p)
 	hc.Quota = 1 << 20
 	h, _ := startHub(t, hc)
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
-	network := &network{}
-	lc := leafConfig(t, p, "north", network.lineTo(t, addr(t, h)))
+	var lines tlstest.Lines
+	lines.Listen(addr(t, h))
+	line := lines.Line(t, "north")
+	lc := leafConfig(t, p, "north", line.Addr())
 	lc.Quota = hc.Quota
 	agent := dial(t, lc)
 	text := strings.Repeat("x", 900<<10)
 	require.NoError(t, agent.Send(t.Context(), value("first", text)))
 	await(t, hub, isValue("first", text))
-	network.cut()
+	line.Set(netfault.Cut)
 	awaitEvent(t, agent, transport.Down)
 	require.NoError(t, agent.Send(t.Context(), value("first", "little")))
 	require.NoError(t, agent.Send(t.Context(), value("second", text)))
 	require.NoError(t, agent.Send(t.Context(), value("first", "less")))
-	network.heal()
+	line.Set(netfault.Healthy)
 	await(t, hub, isValue("second", text))
 	await(t, hub, isValue("first", "less"))
 	require.Empty(t, h.Troubles())

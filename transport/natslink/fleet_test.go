@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // What each leaf of the fleet publishes, and when all of it must have arrived.
@@ -24,7 +25,7 @@ const (
 // what a leaf says first: every row must be in the hub's copy soon after. The fleet is 300,
 // and smaller with the race detector.
 func TestFleetStartsAndPublishesAtOnce(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	c := hubConfig(t, p)
 	c.Heartbeat = DefaultHeartbeat
 	c.Logger = zap.NewNop() // a busy machine causes thousands of warnings

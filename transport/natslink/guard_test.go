@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // An agent that dials before the hub knows of it waits at the door, and no longer than it
@@ -48,7 +50,7 @@ func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 // A connection that has ended while it waited at the door is let go, and nobody is told.
 func TestConnectionThatEndsAtTheDoor(t *testing.T) {
 	core, logged := observer.New(zap.DebugLevel)
-	g := newGuard(func(tls.ConnectionState) (string, error) { return "north", nil }, newPKI(t).server(t), zap.New(core))
+	g := newGuard(func(tls.ConnectionState) (string, error) { return "north", nil }, tlstest.NewAuthority(t).Server(t), zap.New(core))
 	for range 2 {
 		require.False(t, g.admit(ended{}))
 		require.Zero(t, g.session("north"))

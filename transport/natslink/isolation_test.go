@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // refusals returns a Logger that tells of its warnings.
@@ -74,7 +75,7 @@ func newAttacker(t *testing.T) *attacker { return attack(t, time.Second) }
 
 // attack returns an attacker where everybody says with this heartbeat that he is there.
 func attack(t *testing.T, heartbeat time.Duration) *attacker {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	c := hubConfig(t, p)
 	c.Heartbeat = heartbeat
 	agent := func(name, connect string) LeafConfig {
@@ -308,7 +309,7 @@ func forgeOnce(t *testing.T, a *attacker, forged answer) {
 }
 
 func TestConnectionsThatAreRefused(t *testing.T) {
-	p, stranger := newPKI(t), newPKI(t)
+	p, stranger := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
 	c := hubConfig(t, p)
 	log, lines := refusals()
 	c.Logger = log
@@ -322,24 +323,21 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 		awaitLine(t, lines, "refused a connection", `"agent":"south"`, transport.ErrUnknown.Error())
 	})
 	t.Run("name that is none", func(t *testing.T) {
-		pair, err := p.ca.IssueServer("kube-system", []string{"127.0.0.1"}, pkiOptions())
+		pair, err := p.IssueServer("kube-system", []string{"127.0.0.1"}, tlstest.Options())
 		require.NoError(t, err)
 		lc := leafConfig(t, p, "west", connect)
-		lc.Credentials, err = p.files(t, "odd", pair).Credentials(time.Now())
-		require.NoError(t, err)
+		lc.Credentials = tlstest.Credentials(t, pair, p)
 		dial(t, lc)
 		awaitLine(t, lines, "TLS leafnode handshake error") // it is no client's certificate
 	})
 	t.Run("certificate of another CA", func(t *testing.T) {
 		lc := leafConfig(t, stranger, "north", connect)
-		pair, err := stranger.ca.IssueAgent("north", pkiOptions())
-		require.NoError(t, err)
-		lc.Credentials = credentials(t, pair, p.ca, stranger.ca)
+		lc.Credentials = tlstest.Credentials(t, stranger.AgentPair(t, "north"), p, stranger)
 		dial(t, lc)
 		awaitLine(t, lines, "TLS leafnode handshake error")
 	})
 	t.Run("no certificate", func(t *testing.T) {
-		nobody := p.client(t, "north").Client("127.0.0.1")
+		nobody := p.Client(t, "north").Client("127.0.0.1")
 		nobody.GetClientCertificate = nil
 		conn, err := tls.Dial("tcp", connect, nobody)
 		require.NoError(t, err) // TLS 1.3 refuses with the first bytes
@@ -349,19 +347,19 @@ func TestConnectionsThatAreRefused(t *testing.T) {
 	})
 	t.Run("certificate of another agent", func(t *testing.T) {
 		lc := leafConfig(t, p, "south", connect)
-		lc.Credentials = p.client(t, "north")
+		lc.Credentials = p.Client(t, "north")
 		_, err := NewLeaf(lc)
 		require.ErrorContains(t, err, `the certificate is of agent "north", not of "south"`)
 	})
 	t.Run("client protocol", func(t *testing.T) {
 		// It may say what the agent may say, and the hub hangs up at what no leaf node says.
-		heard := speak(t, connect, p.client(t, "north").Client("127.0.0.1"), "CONNECT {\"verbose\":true}\r\nSUB > 1\r\nPING\r\n")
+		heard := speak(t, connect, p.Client(t, "north").Client("127.0.0.1"), "CONNECT {\"verbose\":true}\r\nSUB > 1\r\nPING\r\n")
 		for _, line := range heard {
 			require.True(t, strings.HasPrefix(line, "LS+ "), line)
 		}
 	})
 	t.Run("garbage", func(t *testing.T) {
-		require.Empty(t, speak(t, connect, p.client(t, "north").Client("127.0.0.1"), strings.Repeat("x", 1<<20)+"\r\n"))
+		require.Empty(t, speak(t, connect, p.Client(t, "north").Client("127.0.0.1"), strings.Repeat("x", 1<<20)+"\r\n"))
 	})
 	t.Run("registered agent", func(t *testing.T) {
 		l := dial(t, leafConfig(t, p, "north", connect))
@@ -391,7 +389,7 @@ func speak(t *testing.T, address string, c *tls.Config, text string) []string {
 }
 
 func TestForgottenAgentIsCutOff(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	c := hubConfig(t, p)
 	log, lines := refusals()
 	c.Logger = log
@@ -414,7 +412,7 @@ func TestForgottenAgentIsCutOff(t *testing.T) {
 }
 
 func TestManyAgentsComeAndGo(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	for i := range 30 {
 		name := fmt.Sprintf("agent-%d", i)

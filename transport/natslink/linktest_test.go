@@ -3,7 +3,6 @@ package natslink
 import (
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
-	"github.com/argocd-fabric/argocd-agent/transport/netfault"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 var adapter = linktest.Adapter{
@@ -26,88 +25,72 @@ func TestLink(t *testing.T) { linktest.Run(t, adapter) }
 
 func TestConns(t *testing.T) { linktest.RunConns(t, adapter) }
 
+// TestTrust runs the suite of every transport over TLS.
+func TestTrust(t *testing.T) { tlstest.Run(t, secured) }
+
+// TestScenario18_ASilentLineIsNoticed: see tlstest.SilentLine.
+func TestScenario18_ASilentLineIsNoticed(t *testing.T) {
+	t.Parallel()
+	tlstest.SilentLine(t, secured)
+}
+
+var secured = tlstest.Adapter{
+	Hub: func(t *testing.T, c tlstest.Hub) (transport.Hub, string) {
+		h, _ := startHub(t, HubConfig{Common: common(t, c.End), Listen: "127.0.0.1:0", Credentials: c.Own, Authenticate: c.Authenticate})
+		return h, addr(t, h)
+	},
+	Dialer: func(t *testing.T, agent, connect string, c tlstest.End) transport.Dialer {
+		l, err := NewLeaf(LeafConfig{Common: common(t, c), Agent: agent, Connect: connect, Credentials: c.Own, Proxy: c.Proxy})
+		require.NoError(t, err)
+		return l
+	},
+}
+
+func common(t testing.TB, c tlstest.End) Common {
+	all := quick(t, t.TempDir())
+	all.Heartbeat, all.Logger = c.Heartbeat, c.Log
+	return all
+}
+
 // A network is a principal and its agents over real servers, TLS and TCP.
 type network struct {
-	pki    *testPKI
+	tlstest.Lines
+	pki    tlstest.Authority
 	hubDir string
 	hub    *Hub
 	stop   func()
-	lines  map[string]*netfault.Line
 	dirs   map[string]string
 	leaves map[string]*Leaf
-
-	mu   sync.Mutex
-	addr string // of the hub; "" while there is none
 }
 
 func newNetwork(t *testing.T) *network {
-	return &network{
-		pki: newPKI(t), hubDir: t.TempDir(),
-		lines: map[string]*netfault.Line{}, dirs: map[string]string{}, leaves: map[string]*Leaf{},
-	}
-}
-
-func (n *network) address() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.addr
-}
-
-func (n *network) setAddress(a string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.addr = a
+	return &network{pki: tlstest.NewAuthority(t), hubDir: t.TempDir(), dirs: map[string]string{}, leaves: map[string]*Leaf{}}
 }
 
 func (n *network) StartHub(t testing.TB) transport.Hub {
 	c := hubConfig(t, n.pki)
 	c.StoreDir = n.hubDir
 	n.hub, n.stop = startHub(t, c)
-	n.setAddress(addr(t, n.hub))
+	n.Listen(addr(t, n.hub))
 	return n.hub
 }
 
 func (n *network) StopHub(testing.TB) {
-	n.setAddress("")
+	n.Listen("")
 	n.stop()
 	n.hub = nil
 }
 
-// lineTo returns the address of a line to another, that of the one agent.
-func (n *network) lineTo(t testing.TB, address string) string {
-	n.lines, n.dirs, n.addr = map[string]*netfault.Line{}, map[string]string{}, address
-	return n.line(t, "").Addr()
-}
-
-func (n *network) cut()  { n.lines[""].Set(netfault.Cut) }
-func (n *network) heal() { n.lines[""].Set(netfault.Healthy) }
-
-func (n *network) line(t testing.TB, agent string) *netfault.Line {
-	if n.lines[agent] == nil {
-		l, err := netfault.Listen(n.address)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, l.Close()) })
-		n.lines[agent] = l
+func (n *network) StartAgent(t testing.TB, agent string) transport.Dialer {
+	if n.dirs[agent] == "" {
 		n.dirs[agent] = t.TempDir()
 	}
-	return n.lines[agent]
-}
-
-func (n *network) StartAgent(t testing.TB, agent string) transport.Dialer {
-	line := n.line(t, agent)
-	c := leafConfig(t, n.pki, agent, line.Addr())
+	c := leafConfig(t, n.pki, agent, n.Line(t, agent).Addr())
 	c.StoreDir = n.dirs[agent]
 	l, err := NewLeaf(c)
 	require.NoError(t, err)
 	n.leaves[agent] = l
 	return l
-}
-
-func (n *network) Fault(t testing.TB, agent string, f linktest.Fault) {
-	n.line(t, agent).Set(map[linktest.Fault]netfault.Fault{
-		linktest.Healthy: netfault.Healthy, linktest.Cut: netfault.Cut,
-		linktest.BlackHole: netfault.BlackHole, linktest.Slow: netfault.Slow,
-	}[f])
 }
 
 func (n *network) Wipe(t testing.TB, agent string, s linktest.Store) {

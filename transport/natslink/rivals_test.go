@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 func TestRivals(t *testing.T) {
@@ -35,7 +36,7 @@ func TestRivals(t *testing.T) {
 
 // TestTwoAgentsOfOneName: they do not take turns for ever. The log names both.
 func TestTwoAgentsOfOneName(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	c := hubConfig(t, p)
 	log, lines := refusals()
 	c.Logger = log

@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // joined returns a hub and a leaf that are up, and their Links.
 func joined(t *testing.T) (h *Hub, leaf *Leaf, hub, agent transport.Link) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ = startHub(t, hubConfig(t, p))
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
@@ -80,7 +81,7 @@ func TestState(t *testing.T) {
 // TestStateAgreesWithGoodbye: a peer that has said that it closes is not connected from the
 // Down on, although the hub's server learns only later that nobody listens there any more.
 func TestStateAgreesWithGoodbye(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
@@ -131,7 +132,7 @@ func TestCounts(t *testing.T) {
 }
 
 func TestMonitoringTellsWhatTheServerHolds(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	c := hubConfig(t, p)
 	c.MonitorListen = "127.0.0.1:0"
 	h, stop := startHub(t, c)
@@ -160,7 +161,7 @@ func TestMonitoringTellsWhatTheServerHolds(t *testing.T) {
 
 // TestLeafIsRestartedByItsWatchdog: the server of a leaf is made anew beneath an open Link.
 func TestLeafIsRestartedByItsWatchdog(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
@@ -201,7 +202,7 @@ func TestSeveredConnectionIsOpenedAgain(t *testing.T) {
 
 // TestServerThatFailsIsMadeAnew: it ends neither the hub nor its Links, and agents come back.
 func TestServerThatFailsIsMadeAnew(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	c := hubConfig(t, p)
 	log, lines := refusals()
 	c.Logger = log
@@ -226,7 +227,7 @@ func TestServerThatFailsIsMadeAnew(t *testing.T) {
 // is not too much for the server.
 func TestLinksShareTheStore(t *testing.T) {
 	const links = 450
-	c := hubConfig(t, newPKI(t))
+	c := hubConfig(t, tlstest.NewAuthority(t))
 	log, lines := refusals()
 	c.Logger = log
 	h, _ := startHub(t, c)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
@@ -21,7 +22,7 @@ import (
 // the only one, and is not taken for gone when the older one ends.
 func TestScenario04_ReconnectsWhoseOldConnectionEndsLate(t *testing.T) {
 	const reconnects, latest = 100, 500 * time.Millisecond
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
@@ -157,47 +158,11 @@ func digests(t *testing.T, s *stream) map[string]string {
 	return all
 }
 
-// TestScenario18_ASilentLineIsNoticed: something between the two lets nothing pass any more,
-// and says so to neither. Both notice within 25 s, with the heartbeat that is the default; when
-// it lets things pass again they find each other by themselves, and so they do if it has reset
-// the connection.
-func TestScenario18_ASilentLineIsNoticed(t *testing.T) {
-	t.Parallel()
-	p := newPKI(t)
-	config := hubConfig(t, p)
-	config.Heartbeat = 0
-	h, _ := startHub(t, config)
-	hub, err := h.Link(t.Context(), "north")
-	require.NoError(t, err)
-	line, err := netfault.Listen(func() string { return addr(t, h) })
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, line.Close()) })
-	c := leafConfig(t, p, "north", line.Addr())
-	c.Heartbeat = 0
-	agent := dial(t, c)
-	both := func(e transport.Event) {
-		awaitEvent(t, hub, e)
-		awaitEvent(t, agent, e)
-	}
-	both(transport.Up)
-	began := time.Now()
-	line.Set(netfault.BlackHole)
-	both(transport.Down)
-	require.Less(t, time.Since(began), 25*time.Second)
-	require.NoError(t, hub.Send(t.Context(), value("key", "meanwhile")))
-	line.Set(netfault.Healthy)
-	both(transport.Up)
-	await(t, agent, isValue("key", "meanwhile"))
-	line.Drop(0)
-	require.NoError(t, agent.Send(t.Context(), value("key", "after")))
-	await(t, hub, isValue("key", "after"))
-}
-
 // TestScenario25_HostileBytes: whoever has a good certificate and sends garbage, half a line,
 // lines and messages of sizes that nobody takes, or ten thousand subscriptions, is hung up on,
 // costs little memory, and other agents notice nothing.
 func TestScenario25_HostileBytes(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	address := addr(t, h)
 	_, err := h.Link(t.Context(), "north")
@@ -228,7 +193,7 @@ func TestScenario25_HostileBytes(t *testing.T) {
 		"ten thousand subscriptions": hello + many.String(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			speak(t, address, p.client(t, "north").Client("127.0.0.1"), text)
+			speak(t, address, p.Client(t, "north").Client("127.0.0.1"), text)
 			require.NoError(t, hub.Send(t.Context(), value("key", name)))
 			await(t, south, func(d transport.Delivery) bool {
 				require.NotEqual(t, transport.Down, d.Event)

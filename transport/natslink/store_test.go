@@ -15,22 +15,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // TestScenario15_LeafRestartKeepsPublished: what an agent has sent while the line was down
 // is not lost when its process is restarted.
 func TestScenario15_LeafRestartKeepsPublished(t *testing.T) {
 	const events, keys = 1000, 100
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
-	network := &network{}
-	c := leafConfig(t, p, "north", network.lineTo(t, addr(t, h)))
+	var lines tlstest.Lines
+	lines.Listen(addr(t, h))
+	line := lines.Line(t, "north")
+	c := leafConfig(t, p, "north", line.Addr())
 	leaf, err := NewLeaf(c)
 	require.NoError(t, err)
 
-	network.cut()
+	line.Set(netfault.Cut)
 	agent, err := leaf.Dial(t.Context())
 	require.NoError(t, err)
 	last := map[string]string{}
@@ -47,7 +51,7 @@ func TestScenario15_LeafRestartKeepsPublished(t *testing.T) {
 	agent, err = leaf.Dial(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, agent.Close()) }()
-	network.heal()
+	line.Set(netfault.Healthy)
 	await(t, hub, func(d transport.Delivery) bool {
 		if d.Event == transport.Value && last[d.Message.Key] == string(d.Message.Event.Data()) {
 			delete(last, d.Message.Key)
@@ -60,7 +64,7 @@ func TestScenario15_LeafRestartKeepsPublished(t *testing.T) {
 // TestScenario15_UnsafeStreamsAreRefusedOrCorrected: settings by which a stream would lose
 // messages are found at start.
 func TestScenario15_UnsafeStreamsAreRefusedOrCorrected(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	c := leafConfig(t, p, "north", "127.0.0.1:1")
 	leaf, err := NewLeaf(c)
 	require.NoError(t, err)
@@ -105,7 +109,7 @@ func TestScenario15_UnsafeStreamsAreRefusedOrCorrected(t *testing.T) {
 
 // starters start either end on a directory, and return the error that comes of it.
 func starters(t *testing.T) map[string]func(change func(*Common)) error {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	return map[string]func(func(*Common)) error{
 		"hub": func(change func(*Common)) error {
 			c := hubConfig(t, p)
@@ -170,7 +174,7 @@ func TestPortInUse(t *testing.T) {
 		require.ErrorContains(t, err, taken, name)
 		require.ErrorContains(t, err, "address already in use", name)
 	}
-	c := hubConfig(t, newPKI(t))
+	c := hubConfig(t, tlstest.NewAuthority(t))
 	c.Listen = taken
 	h, err := NewHub(c)
 	require.NoError(t, err)
@@ -180,7 +184,7 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	c := leafConfig(t, p, "north", "127.0.0.1:1")
 	c.Quota = 1 << 20
 	l := dial(t, c)
@@ -203,7 +207,7 @@ func TestQuota(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	for want, change := range map[string]func(*HubConfig){
 		"store directory": func(c *HubConfig) { c.StoreDir = "" },
 		"logger":          func(c *HubConfig) { c.Logger = nil },
@@ -237,7 +241,7 @@ func TestConfigIsChecked(t *testing.T) {
 // TestPurgedStreamsAreBegunAnew: a stream that an operator has emptied is noticed without
 // any word of the server.
 func TestPurgedStreamsAreBegunAnew(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	hub, err := h.Link(t.Context(), "north")
 	require.NoError(t, err)
@@ -290,7 +294,7 @@ func TestFullServerIsTold(t *testing.T) {
 
 // TestStoreIsOneProcessOnly: a second server on one store would destroy it.
 func TestStoreIsOneProcessOnly(t *testing.T) {
-	p := newPKI(t)
+	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	c := leafConfig(t, p, "north", addr(t, h))
 	first, err := NewLeaf(c)

@@ -1,0 +1,155 @@
+package tlstest
+
+import (
+	"context"
+	"crypto/tls"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+)
+
+// An Adapter is the transport under test.
+type Adapter struct {
+	// Hub runs a Hub until the test ends, and returns where it listens.
+	Hub func(*testing.T, Hub) (h transport.Hub, address string)
+	// Dialer returns an agent's end.
+	Dialer func(t *testing.T, agent, connect string, c End) transport.Dialer
+}
+
+// An End is what either end is made of, beside what it keeps.
+type End struct {
+	Own       *identity.Credentials
+	Heartbeat time.Duration // 0 is the default
+	Log       *zap.Logger
+	Proxy     *url.URL // of an agent; nil is none
+}
+
+// A Hub is what a principal's end is made of.
+type Hub struct {
+	End
+	Authenticate func(tls.ConnectionState) (string, error)
+}
+
+// heartbeat is one by which faults are noticed soon.
+const heartbeat = time.Second
+
+// A world is a hub, and the agents that a story lets dial.
+type world struct {
+	*testing.T
+	Adapter
+	ca      Authority
+	own     *identity.Credentials // the hub's
+	hub     transport.Hub
+	address string
+	logged  *observer.ObservedLogs // by the hub
+	lines   chan string            // the same, as it comes
+	met     chan string            // serial numbers of the certificates by which agents connect
+}
+
+func (a Adapter) world(t *testing.T, beat time.Duration) *world {
+	w := &world{T: t, Adapter: a, ca: NewAuthority(t), lines: make(chan string, 1000), met: make(chan string, 1000)}
+	w.own = w.ca.Server(t)
+	core, logged := observer.New(zap.InfoLevel)
+	w.logged = logged
+	log := zap.New(zapcore.RegisterHooks(core, func(e zapcore.Entry) error {
+		select {
+		case w.lines <- e.Message:
+		default: // nobody listens
+		}
+		return nil
+	}))
+	w.hub, w.address = a.Hub(t, Hub{End: End{Own: w.own, Heartbeat: beat, Log: log}, Authenticate: func(s tls.ConnectionState) (string, error) {
+		if len(s.PeerCertificates) > 0 {
+			w.met <- s.PeerCertificates[0].SerialNumber.String()
+		}
+		return identity.SubjectName(s)
+	}})
+	return w
+}
+
+// link opens the hub's Link to an agent.
+func (w *world) link(agent string) transport.Link {
+	l, err := w.hub.Link(w.Context(), agent)
+	require.NoError(w, err)
+	return l
+}
+
+// dial opens an agent's Link until the test ends.
+func (w *world) dial(agent, address string, c End) transport.Link {
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	l, err := w.Dialer(w.T, agent, address, c).Dial(w.Context())
+	require.NoError(w, err)
+	w.Cleanup(func() { require.NoError(w, l.Close()) })
+	return l
+}
+
+// told waits until the hub's log has a line, and returns what it says of its error.
+func (w *world) told(message string) string {
+	w.Helper()
+	late := time.After(time.Minute)
+	for {
+		select {
+		case line := <-w.lines:
+			if line == message {
+				all := w.logged.FilterMessage(message).All()
+				why, _ := all[len(all)-1].ContextMap()["error"].(string)
+				return why
+			}
+		case <-late:
+			require.FailNow(w, "it is not told", "%s", message)
+		}
+	}
+}
+
+// await receives until a delivery is as it should be.
+func (w *world) await(l transport.Link, ok func(transport.Delivery) bool) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	for {
+		d, err := l.Receive(ctx)
+		require.NoError(w, err)
+		if ok(d) {
+			return
+		}
+	}
+}
+
+func is(e transport.Event) func(transport.Delivery) bool {
+	return func(d transport.Delivery) bool { return d.Event == e }
+}
+
+// send sends a value of the one key, and receives it at the other end.
+func (w *world) send(from, to transport.Link, text string) {
+	w.Helper()
+	w.put(from, text)
+	w.arrives(to, text)
+}
+
+func (w *world) put(from transport.Link, text string) {
+	w.Helper()
+	e := event.New()
+	e.SetID("id")
+	e.SetSource("test")
+	e.SetType("test")
+	e.DataEncoded = []byte(text)
+	require.NoError(w, from.Send(w.Context(), transport.Message{Key: "key", Digest: text, Event: e}))
+}
+
+func (w *world) arrives(to transport.Link, text string) {
+	w.Helper()
+	w.await(to, func(d transport.Delivery) bool {
+		return d.Event == transport.Value && string(d.Message.Event.Data()) == text
+	})
+}
