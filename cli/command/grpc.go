@@ -4,7 +4,6 @@ import (
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
-	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink"
@@ -22,17 +21,7 @@ func grpcCommon(log *zap.Logger) grpclink.Common {
 }
 
 func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
-	if _, err := shell.Needed(c, "grpc-listen", "write :8443"); err != nil {
-		return nil, err
-	}
-	listen, err := shell.Address(c, "grpc-listen")
-	if err == nil {
-		err = apartFromHealth(c, "grpc-listen", listen)
-	}
-	if err != nil {
-		return nil, err
-	}
-	method, err := authOf(c)
+	listen, method, err := doorOf(c, "grpc-listen", grpcPort)
 	if err != nil {
 		return nil, err
 	}

@@ -103,17 +103,7 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := shell.Needed(c, "nats-leaf-listen", "write :7422"); err != nil {
-		return nil, err
-	}
-	listen, err := shell.Address(c, "nats-leaf-listen")
-	if err == nil {
-		err = apartFromHealth(c, "nats-leaf-listen", listen)
-	}
-	if err != nil {
-		return nil, err
-	}
-	method, err := authOf(c)
+	listen, method, err := doorOf(c, "nats-leaf-listen", natsPort)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +124,22 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	return func(own *identity.Credentials) (transport.Dialer, error) {
 		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: connect, Proxy: proxy, Credentials: own})
 	}, nil
+}
+
+// doorOf returns where a principal listens for agents, by a flag, and how they prove their
+// names there.
+func doorOf(c *cli.Context, flag string, standard int) (listen string, m identity.Method, err error) {
+	if _, err := shell.Needed(c, flag, fmt.Sprintf("write :%d", standard)); err != nil {
+		return "", nil, err
+	}
+	if listen, err = shell.Address(c, flag); err != nil {
+		return "", nil, err
+	}
+	if err := apartFromHealth(c, flag, listen); err != nil {
+		return "", nil, err
+	}
+	m, err = authOf(c)
+	return listen, m, err
 }
 
 // principalAddress returns the host:port of the principal, and the proxy by which it is

@@ -265,6 +265,24 @@ func (d *desk) take(s *session, p transport.Presence, v visitor) (*packetlink.En
 	return seat.end, nil
 }
 
+// watch cuts agents off that are not to be trusted any more: their certificates have expired,
+// the CA is another, or they are blocked. They connect again once they are.
+func (d *desk) watch(ctx context.Context) {
+	d.trust.Patrol(ctx, func(distrusted func(string, []*x509.Certificate) error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for agent, s := range d.seats {
+			if s.session == nil || s.session.ctx.Err() != nil {
+				continue
+			}
+			if err := distrusted(agent, s.shown); err != nil {
+				d.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
+				s.session.end(unproven(err))
+			}
+		}
+	})
+}
+
 // Streams implements linkpb.LinkServer.
 func (d *desk) Streams(p linkpb.Link_StreamsServer) error {
 	v, err := d.visitor(p.Context())

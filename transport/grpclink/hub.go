@@ -33,12 +33,11 @@ type HubConfig struct {
 
 // A Hub is the principal's end: a gRPC server in this process. It implements transport.Hub.
 type Hub struct {
-	config HubConfig
-	desk   *desk
-	links  *packetlink.Hub
-	ready  chan struct{} // closed once Run serves
-	ended  chan struct{} // closed once Run has returned
-	addr   string        // set before ready
+	config  HubConfig
+	desk    *desk
+	links   *packetlink.Hub
+	serving transport.Serving
+	addr    string // set before it begins
 }
 
 // NewHub returns a Hub. Nothing happens before Run.
@@ -67,15 +66,15 @@ func NewHub(c HubConfig) (*Hub, error) {
 	d := newDesk(c, squeeze)
 	return &Hub{
 		config: c, desk: d,
-		links: packetlink.NewHub(packetlink.HubConfig{Open: d.open, Forget: d.forget, Kept: d.kept}),
-		ready: make(chan struct{}), ended: make(chan struct{}),
+		links:   packetlink.NewHub(packetlink.HubConfig{Open: d.open, Forget: d.forget, Kept: d.kept}),
+		serving: transport.NewServing(),
 	}, nil
 }
 
 // Run serves agents until ctx is done or nothing can be served any more. It may be called
 // once.
 func (h *Hub) Run(ctx context.Context) error {
-	defer close(h.ended)
+	defer h.serving.End()
 	listener, err := net.Listen("tcp", h.config.Listen)
 	if err != nil {
 		return fmt.Errorf("grpclink: hub: %w", err)
@@ -93,7 +92,7 @@ func (h *Hub) Run(ctx context.Context) error {
 			cancel(fmt.Errorf("grpclink: serve agents: %w", err))
 		}
 	}()
-	close(h.ready)
+	h.serving.Begin()
 	h.desk.over.Go(func() { h.desk.watch(run) })
 	err = h.links.Run(run)
 	cancel(nil)
@@ -106,26 +105,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	return err
 }
 
-// wait waits until Run serves.
-func (h *Hub) wait(ctx context.Context) error {
-	select {
-	case <-h.ended:
-		return transport.ErrClosed
-	default:
-	}
-	select {
-	case <-h.ready:
-		return nil
-	case <-h.ended:
-		return transport.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Addr returns the address that agents connect to. It waits until Run listens.
 func (h *Hub) Addr(ctx context.Context) (string, error) {
-	if err := h.wait(ctx); err != nil {
+	if err := h.serving.Wait(ctx); err != nil {
 		return "", fmt.Errorf("grpclink: address: %w", err)
 	}
 	return h.addr, nil
@@ -137,7 +119,7 @@ func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w", transport.ErrUnknown, err)
 	} else {
-		err = h.wait(ctx)
+		err = h.serving.Wait(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("grpclink: link to %.80q: %w", agent, err)

@@ -30,9 +30,6 @@ const (
 	atDoor   = 5 * time.Second
 )
 
-// expiryEvery is how often it is looked whether certificates have expired.
-const expiryEvery = time.Second
-
 // maxRefusals bounds how many reasons are remembered.
 const maxRefusals = 1000
 
@@ -210,43 +207,17 @@ func (g *guard) name(c server.ClientAuthentication) (agent string, shown []*x509
 // watch cuts agents off that are not to be trusted any more: their certificates have expired,
 // the CA is another, or they are blocked. They connect again once they are.
 func (g *guard) watch(ctx context.Context, sever func(uint64)) {
-	t := time.NewTicker(expiryEvery)
-	defer t.Stop()
-	changed := g.trust.Changed()
-	for {
-		var suspect func(session, time.Time) bool
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-			changed = g.trust.Changed()
-			suspect = func(session, time.Time) bool { return true }
-		case <-t.C:
-			suspect = session.expired
+	g.trust.Patrol(ctx, func(distrusted func(string, []*x509.Certificate) error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for agent, s := range g.sessions {
+			if err := distrusted(agent, s.shown); err != nil {
+				g.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
+				delete(g.sessions, agent)
+				sever(s.id)
+			}
 		}
-		g.expel(time.Now(), suspect, sever)
-	}
-}
-
-// expel cuts off those of the suspect that are not trusted.
-func (g *guard) expel(now time.Time, suspect func(session, time.Time) bool, sever func(uint64)) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for agent, s := range g.sessions {
-		if !suspect(s, now) {
-			continue
-		}
-		if err := g.trust.Trusts(agent, s.shown, now); err != nil {
-			g.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
-			delete(g.sessions, agent)
-			sever(s.id)
-		}
-	}
-}
-
-// expired reports whether one of the certificates has.
-func (s session) expired(now time.Time) bool {
-	return slices.ContainsFunc(s.shown, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
+	})
 }
 
 // refuse logs why a connection is refused. It is called with the lock held.

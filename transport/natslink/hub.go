@@ -35,14 +35,13 @@ type HubConfig struct {
 // A Hub is the principal's end: a NATS server in this process, with a pair of streams
 // and an account for each agent. It implements transport.Hub.
 type Hub struct {
-	config HubConfig
-	node   *node
-	guard  *guard
-	ready  chan struct{} // closed once Run serves
-	ended  chan struct{} // closed once Run has returned
+	config  HubConfig
+	node    *node
+	guard   *guard
+	serving transport.Serving
 
 	accounts accounts
-	stores   []jetstream.JetStream // set before ready
+	stores   []jetstream.JetStream // set before it serves
 
 	mu     sync.Mutex
 	links  map[string]*link // that are open; nil while one is being opened or forgotten
@@ -82,18 +81,18 @@ func NewHub(c HubConfig) (*Hub, error) {
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},
 	}
 	return &Hub{
-		config: c,
-		node:   newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir)),
-		guard:  newGuard(c.Authenticate, c.Credentials, c.Logger),
-		ready:  make(chan struct{}), ended: make(chan struct{}),
-		links: map[string]*link{}, accounts: accounts{of: map[string]string{}},
+		config:  c,
+		node:    newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir)),
+		guard:   newGuard(c.Authenticate, c.Credentials, c.Logger),
+		serving: transport.NewServing(),
+		links:   map[string]*link{}, accounts: accounts{of: map[string]string{}},
 	}, nil
 }
 
 // Run serves agents until ctx is done. It may be called once. A store or a server that
 // fails meanwhile does not end it: see Troubles.
 func (h *Hub) Run(ctx context.Context) error {
-	defer close(h.ended)
+	defer h.serving.End()
 	if err := prepareDir(h.config.StoreDir); err != nil {
 		return err
 	}
@@ -122,7 +121,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		}
 		h.stores = append(h.stores, js)
 	}
-	close(h.ready)
+	h.serving.Begin()
 	// The keeper stays until the last Link is closed.
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
@@ -152,28 +151,9 @@ func (h *Hub) closeLinks() {
 	all.Wait()
 }
 
-// wait waits until Run serves.
-func (h *Hub) wait(ctx context.Context) error {
-	select {
-	case <-h.ended:
-		return transport.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	default:
-	}
-	select {
-	case <-h.ready:
-		return nil
-	case <-h.ended:
-		return transport.ErrClosed
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Addr waits until Run serves, and returns the address that agents connect to.
 func (h *Hub) Addr(ctx context.Context) (string, error) {
-	if err := h.wait(ctx); err != nil {
+	if err := h.serving.Wait(ctx); err != nil {
 		return "", err
 	}
 	v, err := h.node.current().Varz(nil)
@@ -186,7 +166,7 @@ func (h *Hub) Addr(ctx context.Context) (string, error) {
 // MonitorAddr waits until Run serves, and returns the address of the server's monitoring,
 // "" if there is none.
 func (h *Hub) MonitorAddr(ctx context.Context) (string, error) {
-	if err := h.wait(ctx); err != nil {
+	if err := h.serving.Wait(ctx); err != nil {
 		return "", err
 	}
 	return h.node.monitorAddr(), nil
@@ -197,7 +177,7 @@ func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
 	if err := identity.CheckName(agent); err != nil {
 		return nil, fmt.Errorf("natslink: link to %.80q: %w: %w", agent, transport.ErrUnknown, err)
 	}
-	if err := h.wait(ctx); err != nil {
+	if err := h.serving.Wait(ctx); err != nil {
 		return nil, err
 	}
 	if err := h.claim(agent); err != nil {
@@ -305,7 +285,7 @@ func (h *Hub) user(agent, in string) (*server.User, error) {
 
 // Forget cuts an agent off and removes its streams.
 func (h *Hub) Forget(ctx context.Context, agent string) error {
-	if err := h.wait(ctx); err != nil {
+	if err := h.serving.Wait(ctx); err != nil {
 		return err
 	}
 	fail := func(err error) error { return fmt.Errorf("natslink: forget %.80q: %w", agent, cause(ctx, err)) }
@@ -352,7 +332,7 @@ func (h *Hub) delete(ctx context.Context, agent, stream string) (bool, error) {
 
 // Kept returns the agents for which there is a stream, or that may connect.
 func (h *Hub) Kept(ctx context.Context) ([]string, error) {
-	if err := h.wait(ctx); err != nil {
+	if err := h.serving.Wait(ctx); err != nil {
 		return nil, err
 	}
 	kept := h.guard.agents()

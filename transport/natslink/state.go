@@ -100,7 +100,7 @@ type Counts struct {
 
 // Count counts what arrives from an agent from now on, until Stop.
 func (h *Hub) Count(ctx context.Context, agent string) (*Counts, error) {
-	if err := h.wait(ctx); err != nil {
+	if err := h.serving.Wait(ctx); err != nil {
 		return nil, err
 	}
 	return newCounts(h.store(agent).Conn(), names{agent}.up())

@@ -23,24 +23,24 @@ type HubConfig struct {
 type Hub struct {
 	config  HubConfig
 	links   links
-	running chan struct{} // closed once Run runs
+	serving transport.Serving
 }
 
 // NewHub returns a Hub, whose Run is to be called once.
-func NewHub(c HubConfig) *Hub { return &Hub{config: c, running: make(chan struct{})} }
+func NewHub(c HubConfig) *Hub { return &Hub{config: c, serving: transport.NewServing()} }
 
 // Run implements transport.Hub.
 func (h *Hub) Run(ctx context.Context) error {
-	close(h.running)
+	h.serving.Begin()
+	defer h.serving.End()
 	<-ctx.Done()
 	return errors.Join(context.Cause(ctx), h.links.end())
 }
 
 // Link implements transport.Hub.
 func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
-	select {
-	case <-h.running:
-	case <-ctx.Done():
+	if err := h.serving.Wait(ctx); err != nil {
+		return nil, fmt.Errorf("packetlink: open link to %s: %w", agent, err)
 	}
 	return h.links.begin(ctx, agent, h.config.Open)
 }
