@@ -30,20 +30,33 @@ type listener interface {
 	Addr(ctx context.Context) (string, error)
 }
 
-func (c Carrier) hub(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
-	if c == GRPC {
-		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
-	}
-	return natslink.NewHub(natslink.HubConfig{Common: w.natsCommon("principal", log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
+// The ends of a carrier.
+type ends struct {
+	hub    func(w *world, own *identity.Credentials, log *zap.Logger) (listener, error)
+	dialer func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error)
 }
 
-func (c Carrier) dialer(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
-	if c == GRPC {
-		return grpclink.NewDialer(grpclink.DialerConfig{
-			Common: grpcCommon(log), Agent: s.Name, Connect: s.line.address(), Credentials: own, StateDir: w.messages(s.Name),
-		})
-	}
-	return natslink.NewLeaf(natslink.LeafConfig{Common: w.natsCommon(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own})
+func (c Carrier) ends() ends {
+	return map[Carrier]ends{
+		NATS: {
+			func(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
+				return natslink.NewHub(natslink.HubConfig{Common: w.natsCommon("principal", log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
+			},
+			func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
+				return natslink.NewLeaf(natslink.LeafConfig{Common: w.natsCommon(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own})
+			},
+		},
+		GRPC: {
+			func(_ *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
+				return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
+			},
+			func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
+				return grpclink.NewDialer(grpclink.DialerConfig{
+					Common: grpcCommon(log), Agent: s.Name, Connect: s.line.address(), Credentials: own, StateDir: w.messages(s.Name),
+				})
+			},
+		},
+	}[c]
 }
 
 // messages is where a program keeps messages.

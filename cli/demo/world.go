@@ -107,7 +107,7 @@ func (w *world) startPrincipal(r roster) (string, error) {
 		return "", err
 	}
 	log := w.log.Named("principal")
-	hub, err := w.carrier.hub(w, own, log)
+	hub, err := w.carrier.ends().hub(w, own, log)
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +130,7 @@ func (w *world) startAgent(s *spoke) error {
 		return err
 	}
 	log := w.log.Named(s.Name)
-	dialer, err := w.carrier.dialer(w, s, own, log)
+	dialer, err := w.carrier.ends().dialer(w, s, own, log)
 	if err != nil {
 		return err
 	}
