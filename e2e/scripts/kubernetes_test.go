@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 // TestKubernetesScripts plays the stories that need clusters: the real API servers of a
 // control plane and of a workload cluster.
 func TestKubernetesScripts(t *testing.T) {
-	c := clusters{t, stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true, Controllers: true}, {Name: "spoke", CRDs: true}}})}
+	c := clusters{t: t, namespaces: new(sync.Map), Stack: stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true, Controllers: true}, {Name: "spoke", CRDs: true}}})}
 	deploy, err := filepath.Abs(filepath.Join("..", "..", "deploy"))
 	if err != nil {
 		t.Fatal(err)
@@ -45,10 +46,11 @@ func TestKubernetesScripts(t *testing.T) {
 	}))
 }
 
-// clusters are those that scripts work on, by their names. Namespaces are shared by all
-// scripts: each uses its own.
+// clusters are those that scripts work on, by their names. They are shared by all scripts:
+// each has namespaces of its own, and is refused one that another has made.
 type clusters struct {
-	t *testing.T
+	t          *testing.T
+	namespaces *sync.Map // cluster/name to the script that made it
 	*stack.Stack
 }
 
@@ -83,7 +85,11 @@ func (c clusters) apply(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func (c clusters) namespace(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(c.on(ts, args, 2, "namespace cluster name").Namespace(c.t.Context(), args[1]))
+	on := c.on(ts, args, 2, "namespace cluster name")
+	if script, taken := c.namespaces.LoadOrStore(args[0]+"/"+args[1], ts.Name()); taken {
+		ts.Fatalf("namespace %s on %s is that of script %s: take another name", args[1], args[0], script)
+	}
+	ts.Check(on.Namespace(c.t.Context(), args[1]))
 }
 
 func (c clusters) patch(ts *testscript.TestScript, _ bool, args []string) {
