@@ -25,6 +25,7 @@ var scenarios = map[string]string{
 	"09": "a cascade that waits for an agent that is away",
 	"10": "teams whose Applications are of one agent",
 	"11": "an annotation of the hub's own",
+	"12": "programs of other versions",
 	"13": "an agent that forgot everything, on a populated spoke",
 	"14": "an agent that never was there",
 	"15": "a leaf restarted while apart",
