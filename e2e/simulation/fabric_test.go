@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,11 @@ var fabrics = []fabric{
 
 // play tells a story on every fabric, while others are told.
 func play(t *testing.T, story func(t *testing.T, f fabric)) { playOn(t, fabrics, story) }
+
+// playOnAll is play, and over gRPC as well: for stories that are about the line.
+func playOnAll(t *testing.T, story func(t *testing.T, f fabric)) {
+	playOn(t, slices.Concat(fabrics, []fabric{overGRPC()}), story)
+}
 
 func playOn(t *testing.T, fabrics []fabric, story func(t *testing.T, f fabric)) {
 	t.Parallel()

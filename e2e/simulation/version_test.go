@@ -25,7 +25,7 @@ func speaking(n int) wire.Range { return wire.Range{Oldest: max(1, n-2), Newest:
 // do. An event of a type that one agent does not know is its dead letter. Then the refused
 // agent is upgraded, the others go on, and the hub itself goes back by one.
 func TestScenario12_ProgramsOfOtherVersions(t *testing.T) {
-	playOn(t, slices.Concat(fabrics, []fabric{overGRPC()}), func(t *testing.T, f fabric) {
+	playOnAll(t, func(t *testing.T, f fabric) {
 		w := newWorld(t, f, 4, resource.Managed)
 		older, old := w.spokes[0], w.spokes[3]
 		w.speaks[hub] = speaking(newest)

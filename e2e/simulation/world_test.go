@@ -17,6 +17,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -48,6 +49,7 @@ type world struct {
 	spokes []*spoke
 	view   func(backend.Store) backend.Store // what the principal sees of its cluster
 	log    *zap.Logger                       // of the principal
+	ledger *ledger.Ledger                    // of the principal's dead letters
 
 	cluster   *memstore.Store      // the hub's
 	principal *principal.Principal // that runs, or ran last
@@ -72,7 +74,7 @@ func newWorld(t *testing.T, f fabric, agents int, mode resource.Mode) *world {
 	speaks := speeches{}
 	w := &world{
 		t: t, f: f, net: f.network(t, speaks), speaks: speaks, mode: mode,
-		cluster: memstore.New(memstore.Config{Name: "hub"}), log: zap.NewNop(),
+		cluster: memstore.New(memstore.Config{Name: "hub"}), log: zap.NewNop(), ledger: ledger.InMemory(),
 	}
 	w.view = func(s backend.Store) backend.Store { return s }
 	for i := range agents {
@@ -112,6 +114,7 @@ func (w *world) startHub() {
 		Store:     w.view(tappedStore{w.cluster, func(k resource.Key) *tap { return &w.spoke(k.Namespace).up }}),
 		Registry:  w,
 		Protocol:  w.speaks.of(hub),
+		Ledger:    w.ledger,
 		Tick:      w.f.tick,
 		Log:       w.log,
 	})
