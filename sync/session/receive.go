@@ -18,7 +18,7 @@ import (
 
 // receive shows the link to the Engine.
 func (s *Session) receive(ctx context.Context) error {
-	r := receiver{s: s, kept: deliveries{}, sealed: deliveries{}}
+	r := receiver{s: s, kept: deliveries{}, sealed: deliveries{}, foreign: map[string]uint64{}}
 	return s.retry(ctx, "receive", func(ctx context.Context) error {
 		// Nothing may come for days: then not failing for long is success.
 		quiet := time.AfterFunc(lastPause, func() { s.health.note("receive", "", nil) })
@@ -43,6 +43,9 @@ type receiver struct {
 	kept    deliveries // what it said meanwhile
 	keyAt   uint64     // the place of the peer's key in the copy
 	sealed  deliveries // what was sealed with it, and came before it
+	// foreign has the keys of messages that were left aside since the peer was heard last, and
+	// their places in the copy.
+	foreign map[string]uint64
 }
 
 // deliveries are the last of each key.
@@ -87,8 +90,10 @@ func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
 // keeps no longer than this process: but a link that keeps a copy gives it again to the
 // next one, and where none is kept the peer's Manifest shows what is missing.
 func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
-	m, err := wire.Decode(d.Message, r.s.pair.Load())
+	m, err := r.s.cfg.Protocol.Decode(d.Message, r.s.pair.Load())
 	switch peer, is := m.Body.(engine.Seal); {
+	case errors.Is(err, transport.ErrVersion) && r.aside(d):
+		return nil
 	case errors.Is(err, wire.ErrKey):
 		r.sealed.keep(d)
 		return nil
@@ -100,12 +105,25 @@ func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
 	return r.s.put(ctx, engine.Received{At: d.At, Message: m}, d.Ack)
 }
 
+// aside leaves a message aside that is in a version which we do not read: its writer has yet to
+// hear what we are, and writes it again then. It reports false for one that is written like
+// that again all the same. What is left aside is not acked: who reads that version may come.
+func (r *receiver) aside(d transport.Delivery) bool {
+	k, err := wire.Key(d.Message.Key)
+	at, again := r.foreign[d.Message.Key]
+	r.foreign[d.Message.Key] = d.At
+	return !again || d.At <= at || err != nil || engine.Reserved(k)
+}
+
 // up takes note of the peer's process, and takes in what was kept for the time when it
 // would be understood.
 func (r *receiver) up(ctx context.Context, p transport.Presence) error {
-	err := understood(p, r.s.cfg.Link.Peer())
+	reopen, err := r.s.speech.agree(p, r.s.cfg.Engine.Self, r.s.cfg.Link.Peer())
 	r.refused = err != nil
 	r.s.health.up(p, err)
+	if clear(r.foreign); reopen {
+		r.s.opener.reopen()
+	}
 	if err := r.s.put(ctx, engine.Presence{Peer: !r.refused}, nil); err != nil || r.refused {
 		return err
 	}
