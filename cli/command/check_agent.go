@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -168,15 +167,18 @@ func (a *agentCheck) sync(ctx context.Context) (string, error) {
 	case !a.running:
 		return "", a.sessionless()
 	}
-	name := agentName(a.c, a.own)
-	whole, err := inStepAt(ctx, a.c.Int("metrics-port"), name)
-	switch {
-	case err != nil:
-		return "", err
-	case !whole:
-		return "", &check.Failure{Err: errors.New("the agent has not all that the principal has to say"), Advice: "wait, if it has only begun; else see its log, and argocd-agentctl status on the control plane"}
+	for {
+		whole, err := inStepAt(ctx, a.c.Int("metrics-port"), agentName(a.c, a.own))
+		if whole {
+			return "the agent that runs here has all that the principal has to say", nil
+		}
+		if err == nil {
+			err = pause(ctx)
+		}
+		if err != nil {
+			return "", &check.Failure{Err: fmt.Errorf("the agent that runs here has not all that the principal has to say: %w", err), Advice: "see its log, and argocd-agentctl status on the control plane"}
+		}
 	}
-	return "the agent that runs here has all that the principal has to say", nil
 }
 
 // sessionless is why a stage that needs a session was skipped.

@@ -32,21 +32,26 @@ type principalCheck struct {
 	cluster cluster
 	leaf    tls.Certificate       // the principal's, from the stage of certificates on
 	own     *identity.Credentials // the same, with the CA
-	fleet   admin.Agents          // once it was asked
+	desk    *admin.Client         // nil before it has answered
+	fleet   admin.Agents          // as it has answered last
 }
 
 func checkPrincipal(c *cli.Context) error {
 	p := principalCheck{c: c}
-	if _, err := shell.Choice(c, "transport", hubTransports()); err != nil {
+	transports, err := principalTransports(c)
+	if err != nil {
 		return err
+	}
+	var flags []string
+	for _, name := range transports {
+		flags = append(flags, "--"+doors()[name].listen)
 	}
 	for _, address := range c.StringSlice("address") {
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 			return &shell.UsageError{Where: "--address", What: fmt.Sprintf("%q is no address", address), Advice: "write host:port, as agents are told"}
 		}
-		p.ways = append(p.ways, way{address: address, flag: "--" + doors()[c.String("transport")].listen})
+		p.ways = append(p.ways, way{address: address, flag: strings.Join(flags, ", ")})
 	}
-	var err error
 	if p.cluster, err = openCluster(c, resource.Principal, zap.NewNop()); err != nil {
 		return err
 	}
@@ -154,11 +159,7 @@ func (p *principalCheck) tls(w way, ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cfg := p.own.Client(host) // the certificate that it shows is no agent's, and is not looked at before the end
-	if p.c.String("transport") == "grpc" {
-		cfg.NextProtos = []string{"h2"}
-	}
-	conn, err := w.handshake(ctx, cfg)
+	conn, err := w.handshake(ctx, p.own.Client(host)) // what this side shows is no agent's, and is looked at after the handshake
 	if err != nil {
 		return "", err
 	}
@@ -188,12 +189,13 @@ func (p *principalCheck) ask(ctx context.Context) (string, error) {
 	if p.fleet, err = client.Agents(ctx); err != nil {
 		return "", &check.Failure{Err: err, Advice: "start the principal, or run this where it runs, or forward its port: kubectl -n argocd port-forward deployment/argocd-agent-principal 8404"}
 	}
+	p.desk = client
 	return fmt.Sprintf("it answers at %s, and serves %s", listen, shell.Count(len(p.fleet.Agents), "agent")), nil
 }
 
 // identity is a stage: whether the principal serves the agents that are registered.
 func (p *principalCheck) identity(ctx context.Context) (string, error) {
-	if p.c.String("admin-listen") == "" {
+	if p.desk == nil {
 		return "", check.Skipped("--admin-listen is off")
 	}
 	agents, err := listed(ctx, p.cluster.registry)
@@ -215,13 +217,33 @@ func (p *principalCheck) identity(ctx context.Context) (string, error) {
 	return fmt.Sprintf("it serves all %s that are registered", shell.Count(len(agents), "agent")), nil
 }
 
-// sync is a stage: whether the agents are there, and in step.
-func (p *principalCheck) sync(context.Context) (string, error) {
-	if p.c.String("admin-listen") == "" {
+// sync is a stage: whether the agents are there, and in step. It waits for those that are not
+// yet in step.
+func (p *principalCheck) sync(ctx context.Context) (string, error) {
+	if p.desk == nil {
 		return "", check.Skipped("--admin-listen is off")
 	}
-	var away, behind []string
-	for _, a := range p.fleet.Agents {
+	for {
+		away, behind := standing(p.fleet)
+		switch {
+		case len(away) > 0:
+			return "", &check.Failure{Err: fmt.Errorf("not connected: %s", strings.Join(away, ", ")), Advice: "run argocd-agentctl check agent where it runs"}
+		case len(behind) == 0:
+			return "connected and in step: " + shell.Count(len(p.fleet.Agents), "agent"), nil
+		}
+		again := pause(ctx)
+		if again == nil {
+			p.fleet, again = p.desk.Agents(ctx)
+		}
+		if again != nil {
+			return "", &check.Failure{Err: fmt.Errorf("not in step: %s: %w", strings.Join(behind, ", "), again), Advice: "argocd-agentctl verify says in what they differ"}
+		}
+	}
+}
+
+// standing returns which agents are not connected, and which of the others are not in step.
+func standing(all admin.Agents) (away, behind []string) {
+	for _, a := range all.Agents {
 		switch {
 		case !a.Connected:
 			away = append(away, a.Name)
@@ -229,11 +251,17 @@ func (p *principalCheck) sync(context.Context) (string, error) {
 			behind = append(behind, a.Name)
 		}
 	}
-	if len(away) > 0 {
-		return "", &check.Failure{Err: fmt.Errorf("not connected: %s", strings.Join(away, ", ")), Advice: "run argocd-agentctl check agent where it runs"}
+	return away, behind
+}
+
+// pause waits before something is asked again, or returns why there is no time to.
+func pause(ctx context.Context) error {
+	t := time.NewTimer(200 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	if len(behind) > 0 {
-		return "", &check.Failure{Err: fmt.Errorf("not in step: %s", strings.Join(behind, ", ")), Advice: "wait, if much has changed; else argocd-agentctl verify says in what they differ"}
-	}
-	return fmt.Sprintf("connected and in step: %s", shell.Count(len(p.fleet.Agents), "agent")), nil
 }

@@ -35,11 +35,7 @@ func (a *agentCheck) shake(ctx context.Context) (*tls.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := a.own.Client(host)
-	if a.c.String("transport") == "grpc" {
-		cfg.NextProtos = []string{"h2"}
-	}
-	return a.way.handshake(ctx, cfg)
+	return a.way.handshake(ctx, a.own.Client(host))
 }
 
 // A meeting is a session with the principal that hears, and says nothing.
