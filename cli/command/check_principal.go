@@ -214,7 +214,7 @@ func (p *principalCheck) identity(ctx context.Context) (string, error) {
 			return "", &check.Failure{Err: fmt.Errorf("agent %s: %s", a.Name, p.fleet.Agents[i].Error), Advice: "see the principal's log, and argocd-agentctl agent inspect " + a.Name}
 		}
 	}
-	return fmt.Sprintf("it serves all %s that are registered", shell.Count(len(agents), "agent")), nil
+	return "it serves all that are registered: " + shell.Count(len(agents), "agent"), nil
 }
 
 // sync is a stage: whether the agents are there, and in step. It waits for those that are not

@@ -110,14 +110,14 @@ func (m *meeting) version() (string, error) { return common(m.peer, wire.Oldest,
 func (m *meeting) sync(ctx context.Context) (string, error) {
 	for m.sum == nil || len(m.rows) != m.sum.Count {
 		if err := m.hear(ctx); err != nil {
-			seen := fmt.Errorf("%s have come, and the principal has not said how many there are: %w", shell.Count(len(m.rows), "object"), err)
+			seen := fmt.Errorf("%s came, and the principal has not said how many there are: %w", shell.Count(len(m.rows), "object"), err)
 			if m.sum != nil {
-				seen = fmt.Errorf("%d of %s have come: %w", len(m.rows), shell.Count(m.sum.Count, "object"), err)
+				seen = fmt.Errorf("%d of %s came: %w", len(m.rows), shell.Count(m.sum.Count, "object"), err)
 			}
 			return "", &check.Failure{Err: seen, Advice: "see the principal's log, and how the agent stands there: argocd-agentctl status"}
 		}
 	}
-	return fmt.Sprintf("all %s that the principal has for this agent have come", shell.Count(m.sum.Count, "object")), nil
+	return "what the principal has for this agent has come: " + shell.Count(m.sum.Count, "object"), nil
 }
 
 // A witness is a log that keeps what is said last of what goes wrong, and tells at once of an
