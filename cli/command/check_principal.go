@@ -190,10 +190,11 @@ func (p *principalCheck) ask(ctx context.Context) (string, error) {
 		return "", &check.Failure{Err: err, Advice: "start the principal, or run this where it runs, or forward its port: kubectl -n argocd port-forward deployment/argocd-agent-principal 8404"}
 	}
 	p.desk = client
-	return fmt.Sprintf("it answers at %s, and serves %s", listen, shell.Count(len(p.fleet.Agents), "agent")), nil
+	return "it answers at " + listen, nil
 }
 
-// identity is a stage: whether the principal serves the agents that are registered.
+// identity is a stage: whether the principal serves the agents that are registered. It waits
+// for one that has only begun.
 func (p *principalCheck) identity(ctx context.Context) (string, error) {
 	if p.desk == nil {
 		return "", check.Skipped("--admin-listen is off")
@@ -205,16 +206,37 @@ func (p *principalCheck) identity(ctx context.Context) (string, error) {
 	if len(agents) == 0 {
 		return "", &check.Failure{Err: errors.New("no agent is registered"), Advice: "argocd-agentctl agent create NAME registers one"}
 	}
-	for _, a := range agents {
-		i := slices.IndexFunc(p.fleet.Agents, func(f admin.Agent) bool { return f.Name == a.Name })
-		switch {
-		case i < 0:
-			return "", &check.Failure{Err: fmt.Errorf("agent %s is registered, and the principal does not serve it", a.Name), Advice: "see that the principal looks in the same place (--namespace, --agents-file), and its log"}
-		case p.fleet.Agents[i].Error != "":
-			return "", &check.Failure{Err: fmt.Errorf("agent %s: %s", a.Name, p.fleet.Agents[i].Error), Advice: "see the principal's log, and argocd-agentctl agent inspect " + a.Name}
+	for {
+		failed := unserved(agents, p.fleet)
+		if failed == nil {
+			return "it serves all that are registered: " + shell.Count(len(agents), "agent"), nil
+		}
+		if p.again(ctx) != nil {
+			return "", failed
 		}
 	}
-	return "it serves all that are registered: " + shell.Count(len(agents), "agent"), nil
+}
+
+// again asks the principal again, after a while.
+func (p *principalCheck) again(ctx context.Context) (err error) {
+	if err = pause(ctx); err == nil {
+		p.fleet, err = p.desk.Agents(ctx)
+	}
+	return err
+}
+
+// unserved returns which of the registered agents is not served as it should be.
+func unserved(registered []backend.Agent, all admin.Agents) error {
+	for _, a := range registered {
+		i := slices.IndexFunc(all.Agents, func(f admin.Agent) bool { return f.Name == a.Name })
+		switch {
+		case i < 0:
+			return &check.Failure{Err: fmt.Errorf("agent %s is registered, and the principal does not serve it", a.Name), Advice: "see that the principal looks in the same place (--namespace, --agents-file), and its log"}
+		case all.Agents[i].Error != "":
+			return &check.Failure{Err: fmt.Errorf("agent %s: %s", a.Name, all.Agents[i].Error), Advice: "see the principal's log, and argocd-agentctl agent inspect " + a.Name}
+		}
+	}
+	return nil
 }
 
 // sync is a stage: whether the agents are there, and in step. It waits for those that are not
@@ -231,12 +253,8 @@ func (p *principalCheck) sync(ctx context.Context) (string, error) {
 		case len(behind) == 0:
 			return "connected and in step: " + shell.Count(len(p.fleet.Agents), "agent"), nil
 		}
-		again := pause(ctx)
-		if again == nil {
-			p.fleet, again = p.desk.Agents(ctx)
-		}
-		if again != nil {
-			return "", &check.Failure{Err: fmt.Errorf("not in step: %s: %w", strings.Join(behind, ", "), again), Advice: "argocd-agentctl verify says in what they differ"}
+		if late := p.again(ctx); late != nil {
+			return "", &check.Failure{Err: fmt.Errorf("not in step: %s: %w", strings.Join(behind, ", "), late), Advice: "argocd-agentctl verify says in what they differ"}
 		}
 	}
 }

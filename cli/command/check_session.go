@@ -57,7 +57,10 @@ func meet(ctx context.Context, open newDialer, own *identity.Credentials, heard 
 	heard.tell(func(line string) { refuse(errors.New(line)) })
 	defer heard.tell(nil)
 	link, err := dialer.Dial(ctx)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && err != nil: // it was refused meanwhile
+		return nil, heard.explain(err)
+	case err != nil:
 		return nil, err
 	}
 	m := &meeting{link: link, rows: map[string]bool{}}

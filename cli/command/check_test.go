@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/cli/check"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
@@ -152,7 +153,9 @@ func TestCheckOfTheFirstSync(t *testing.T) {
 			return resource.Key{Kind: resource.Application, Name: name}
 		}
 
-		open := func(*identity.Credentials) (transport.Dialer, error) { return net.Agent("edge-1", transport.Presence{Process: "a"}), nil }
+		open := func(*identity.Credentials) (transport.Dialer, error) {
+			return net.Agent("edge-1", transport.Presence{Process: "a"}), nil
+		}
 		m, err := meet(t.Context(), open, nil, &witness{})
 		require.NoError(t, err)
 		defer m.close()
@@ -202,6 +205,15 @@ func TestMetricsAreRead(t *testing.T) {
 	}
 	_, err := isOne(strings.NewReader(page), `argocd_agent_connected{agent="edge-2"}`)
 	require.ErrorContains(t, err, "there is no argocd_agent_connected")
+}
+
+func TestRegisteredAgentsAreToBeServed(t *testing.T) {
+	registered := []backend.Agent{{Name: "a"}, {Name: "b"}}
+	served := []admin.Agent{{Name: "a"}, {Name: "b"}, {Name: "c", Error: "nobody asks"}}
+	require.NoError(t, unserved(registered, admin.Agents{Agents: served}))
+	advised(t, unserved(registered, admin.Agents{Agents: served[:1]}), "agent b is registered, and the principal does not serve it", "looks in the same place")
+	served[0].Error = "its log is lost"
+	advised(t, unserved(registered, admin.Agents{Agents: served}), "agent a: its log is lost", "argocd-agentctl agent inspect a")
 }
 
 func TestWhoIsAwayAndWhoIsBehind(t *testing.T) {
