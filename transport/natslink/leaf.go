@@ -45,7 +45,8 @@ type LeafConfig struct {
 	// are replaced it is met anew.
 	Credentials *identity.Credentials
 
-	host string // of Connect
+	host  string // of Connect
+	watch watch
 }
 
 // A Leaf is an agent's end: a NATS server in this process, which joins the principal's as
@@ -75,6 +76,9 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 		return fail(err)
 	}
 	c.Common = common
+	if c.watch == (watch{}) {
+		c.watch = usualWatch()
+	}
 	if err := identity.CheckName(c.Agent); err != nil {
 		return fail(err)
 	}

@@ -159,8 +159,8 @@ func TestMonitoringTellsWhatTheServerHolds(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrClosed)
 }
 
-// TestLeafIsRestartedByItsWatchdog: the server of a leaf is made anew beneath an open Link.
-func TestLeafIsRestartedByItsWatchdog(t *testing.T) {
+// TestServerOfALeafIsMadeAnew: beneath an open Link, on what it holds.
+func TestServerOfALeafIsMadeAnew(t *testing.T) {
 	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	hub, err := h.Link(t.Context(), "north")
