@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,9 +44,9 @@ var fabrics = []fabric{
 // play tells a story on every fabric, while others are told.
 func play(t *testing.T, story func(t *testing.T, f fabric)) { playOn(t, fabrics, story) }
 
-// playOnAll is play, and over gRPC as well: for stories that are about the line.
-func playOnAll(t *testing.T, story func(t *testing.T, f fabric)) {
-	playOn(t, slices.Concat(fabrics, []fabric{overGRPC()}), story)
+// playOnEach tells a story that is about the transport on one fabric of each.
+func playOnEach(t *testing.T, story func(t *testing.T, f fabric)) {
+	playOn(t, []fabric{inMemory("durable", true, memlink.Weather{}), overNATS(), overGRPC()}, story)
 }
 
 func playOn(t *testing.T, fabrics []fabric, story func(t *testing.T, f fabric)) {

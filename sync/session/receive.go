@@ -39,8 +39,9 @@ func (s *Session) receive(ctx context.Context) error {
 // A receiver takes in what a link delivers.
 type receiver struct {
 	s       *Session
-	refused bool       // the peer's process speaks no protocol version of ours
-	kept    deliveries // what it said meanwhile
+	met     bool       // the peer's process that was there last speaks a protocol version of ours
+	refused bool       // it speaks none
+	kept    deliveries // what waits until it is met
 	keyAt   uint64     // the place of the peer's key in the copy
 	sealed  deliveries // what was sealed with it, and came before it
 	// foreign has the keys of messages that were left aside since the peer was heard last, and
@@ -92,8 +93,8 @@ func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
 func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
 	m, err := r.s.cfg.Protocol.Decode(d.Message, r.s.pair.Load())
 	switch peer, is := m.Body.(engine.Seal); {
-	case errors.Is(err, transport.ErrVersion) && r.aside(d):
-		return nil
+	case errors.Is(err, transport.ErrVersion):
+		return r.another(ctx, d, err)
 	case errors.Is(err, wire.ErrKey):
 		r.sealed.keep(d)
 		return nil
@@ -105,21 +106,31 @@ func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
 	return r.s.put(ctx, engine.Received{At: d.At, Message: m}, d.Ack)
 }
 
-// aside leaves a message aside that is in a version which we do not read: its writer has yet to
-// hear what we are, and writes it again then. It reports false for one that is written like
-// that again all the same. What is left aside is not acked: who reads that version may come.
-func (r *receiver) aside(d transport.Delivery) bool {
+// another looks at a message in a version that we do not read. Its writer has yet to hear what
+// we are, and writes it again then: it is left aside until it comes like that once more. It is
+// not acked: who reads that version may come. A tombstone, which is not written again, waits
+// only until we know that the writer is one whom we understand: it says the same in all versions.
+func (r *receiver) another(ctx context.Context, d transport.Delivery, why error) error {
 	k, err := wire.Key(d.Message.Key)
 	at, again := r.foreign[d.Message.Key]
+	switch {
+	case err == nil && engine.Reserved(k):
+		return nil
+	case d.Message.Tombstone() && !r.met:
+		r.kept.keep(d)
+		return nil
+	case d.Message.Tombstone(), again && d.At > at:
+		return r.unreadable(ctx, d, why)
+	}
 	r.foreign[d.Message.Key] = d.At
-	return !again || d.At <= at || err != nil || engine.Reserved(k)
+	return nil
 }
 
 // up takes note of the peer's process, and takes in what was kept for the time when it
 // would be understood.
 func (r *receiver) up(ctx context.Context, p transport.Presence) error {
 	reopen, err := r.s.speech.agree(p, r.s.cfg.Engine.Self, r.s.cfg.Link.Peer())
-	r.refused = err != nil
+	r.met, r.refused = err == nil, err != nil
 	r.s.health.up(p, err)
 	if clear(r.foreign); reopen {
 		r.s.opener.reopen()

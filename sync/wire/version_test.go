@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -49,6 +50,21 @@ func TestRanges(t *testing.T) {
 	}
 	require.Equal(t, "2 to 4", wire.Range{Oldest: 2, Newest: 4}.String())
 	require.Equal(t, "4", wire.Range{Oldest: 4, Newest: 4}.String())
+}
+
+// TestTombstonesSayTheSameInAllVersions: of which original they are is in their headers.
+func TestTombstonesSayTheSameInAllVersions(t *testing.T) {
+	m := encodeAs(t, "tombstone", wire.Newest+7)
+	_, err := wire.Decode(m, reader)
+	require.ErrorIs(t, err, transport.ErrVersion)
+	got, ok := wire.Unreadable(m, err)
+	require.True(t, ok)
+	require.Equal(t, examples["tombstone"], got)
+
+	m.Event.SetExtension("uid", " of old")
+	got, ok = wire.Unreadable(m, err)
+	require.True(t, ok)
+	require.Equal(t, engine.Tombstone{}, got.Body, "what is not plain is not believed")
 }
 
 // TestReadersTakeTheirOwnVersionsOnly: an event says the version that it was written in, and
