@@ -199,7 +199,7 @@ type Hub interface {
 }
 
 // A Trouble is something that keeps a store from taking in what it should, or an agent that
-// breaks the rules (see Offences). It lasts until the cause is gone, and ends by itself.
+// breaks the rules (see Complaints). It lasts until the cause is gone, and ends by itself.
 type Trouble struct {
 	// Agent is whose log or copy it befalls; "" is everything in this end's store.
 	Agent string

@@ -22,10 +22,10 @@ const maxCalls = 4
 // Callers are the connections from outside, and whose they are. What the server complains of
 // it says of a connection: here it becomes the complaint of an agent.
 type callers struct {
-	log      *zap.Logger
-	alive    func(uint64) uint64 // 0 unless a connection is open
-	sever    func(uint64)
-	offences transport.Offences
+	log        *zap.Logger
+	alive      func(uint64) uint64 // 0 unless a connection is open
+	sever      func(uint64)
+	complaints transport.Complaints
 
 	mu    sync.Mutex
 	calls map[string][]uint64 // by agent, the oldest first, maxCalls at most; some have ended
@@ -60,7 +60,7 @@ func (c *callers) leave(agent string) {
 	c.mu.Lock()
 	delete(c.calls, agent)
 	c.mu.Unlock()
-	c.offences.Forget(agent)
+	c.complaints.Forget(agent)
 }
 
 // restarted notes that connections are numbered anew.
@@ -84,7 +84,7 @@ func (c *callers) agentOf(id uint64) string {
 
 // offend notes what an agent has done.
 func (c *callers) offend(agent string, err error) {
-	if c.offences.Note(agent, err, time.Now()) {
+	if c.complaints.Note(agent, transport.RulesBroken, err, time.Now()) {
 		c.log.Error("an agent breaks the rules", zap.String("agent", agent), zap.Error(err),
 			zap.String("advice", "find out what runs with its certificate; block it (argocd-agentctl blocklist) if that is not its agent"))
 	}

@@ -146,7 +146,7 @@ func (t *troubles) list() []transport.Trouble {
 // Troubles returns what is wrong with the store of the principal, and which agents break the
 // rules. It implements transport.Troubled.
 func (h *Hub) Troubles() []transport.Trouble {
-	all := append(h.node.troubles.list(), h.guard.callers.offences.Troubles(time.Now())...)
+	all := append(h.node.troubles.list(), h.guard.callers.complaints.Troubles(time.Now())...)
 	transport.SortTroubles(all)
 	return all
 }
