@@ -311,13 +311,14 @@ func TestAgentThatCallsWithoutEnd(t *testing.T) {
 		s := besiege(t, small)
 		const n = 5 * maxConnections
 		var all sync.WaitGroup
+		t.Cleanup(all.Wait)
 		hungUp := make(chan struct{}, n)
 		for range n {
 			c := s.pki.Client(t, "north").Client("127.0.0.1")
 			c.NextProtos = []string{"h2"}
 			conn, err := tls.Dial("tcp", s.address, c)
 			require.NoError(t, err)
-			t.Cleanup(func() { _ = conn.Close(); all.Wait() })
+			t.Cleanup(func() { _ = conn.Close() })
 			all.Go(func() {
 				_, _ = io.Copy(io.Discard, conn)
 				hungUp <- struct{}{}
@@ -339,9 +340,9 @@ func TestAgentThatNeverReads(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, greet(streams, &linkpb.Hello{Session: id}))
 	await(t, s.north, is(transport.Up))
-	full := error(nil)
+	text, full := strings.Repeat("x", 4000), error(nil)
 	for i := 0; full == nil; i++ {
-		full = s.north.Send(t.Context(), value(fmt.Sprint("key-", i), strings.Repeat("x", 1<<20)[:4000]))
+		full = s.north.Send(t.Context(), value(fmt.Sprint("key-", i), text))
 	}
 	require.ErrorIs(t, full, transport.ErrFull)
 	conn, err := s.north.Streams().Open(t.Context(), "service")
@@ -355,6 +356,7 @@ func TestAgentThatNeverReads(t *testing.T) {
 
 // TestStormsOfFrames: HTTP/2 that no client says ends with the connection, and harms nobody.
 func TestStormsOfFrames(t *testing.T) {
+	t.Parallel() // it waits until connections are given up that do nothing
 	s := besiege(t, small)
 	const n = 5000
 	repeat := func(f func(h hostile, i uint32) error) func(hostile) {
@@ -413,4 +415,3 @@ func (h hostile) header(text string) error {
 	}
 	return err
 }
-

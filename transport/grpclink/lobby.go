@@ -32,7 +32,7 @@ func (l *lobby) enter(agent string, conn net.Conn) (is, extra *guest) {
 	}
 	all := append(l.all[agent], is)
 	if len(all) > maxConnections {
-		extra = all[0]
+		extra, all = all[0], all[1:]
 	}
 	l.all[agent] = all
 	return is, extra

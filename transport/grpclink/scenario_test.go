@@ -3,7 +3,9 @@ package grpclink
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // A hostile connection has a good certificate, and says whatever it likes in HTTP/2.
@@ -112,6 +115,57 @@ func TestScenario25_HostileBytes(t *testing.T) {
 		})
 	}
 	require.Less(t, heap(), before+64<<20)
+}
+
+// TestScenario04_ReconnectsWhoseOldConnectionEndsLate: of 100 reconnects the hub learns up to
+// half a second late that the connection before has ended. The newer one is served, is
+// the only one, and is not taken for gone when the older one ends.
+func TestScenario04_ReconnectsWhoseOldConnectionEndsLate(t *testing.T) {
+	t.Parallel() // it waits for the agent's pauses between attempts
+	const reconnects, latest = 100, 500 * time.Millisecond
+	p := tlstest.NewAuthority(t)
+	h, _ := startHub(t, hubConfig(t, p))
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	line, err := netfault.Listen(func() string { return addr(t, h) })
+	require.NoError(t, err)
+	defer func() { require.NoError(t, line.Close()) }()
+	agent := dial(t, dialerConfig(t, p, "north", line.Addr()))
+	await(t, hub, is(transport.Up))
+	await(t, agent, is(transport.Up))
+
+	// exchange has a value cross either way, and returns how many Downs came before.
+	exchange := func(text string) (downs int) {
+		require.NoError(t, hub.Send(t.Context(), value("key", text)))
+		require.NoError(t, agent.Send(t.Context(), value("key", text)))
+		for _, l := range []transport.Link{hub, agent} {
+			await(t, l, func(d transport.Delivery) bool {
+				if d.Event == transport.Down {
+					downs++
+				}
+				return isValue("key", text)(d)
+			})
+		}
+		return downs
+	}
+	session := func() *session {
+		h.desk.mu.Lock()
+		defer h.desk.mu.Unlock()
+		return h.desk.seats["north"].session
+	}
+	chance := rand.New(rand.NewPCG(4, 4))
+	for i := range reconnects {
+		before := session()
+		told := line.Drop(time.Duration(chance.Int64N(int64(latest))))
+		exchange(fmt.Sprint("over the next connection ", i))
+		now := session()
+		require.NotSame(t, before, now)
+		<-told
+		<-before.ctx.Done()
+		require.Zero(t, exchange(fmt.Sprint("after the last has ended ", i)), "reconnect %d: down while a newer session lives", i)
+		require.Same(t, now, session(), "the newer session was closed")
+		require.NoError(t, now.ctx.Err())
+	}
 }
 
 // heap returns how much memory is used, in bytes.
