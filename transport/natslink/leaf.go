@@ -117,7 +117,7 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dialed{renewed: l.config.Credentials.Changed(), node: newNode(o, "STORE", l.config.Logger, l.troubles)}
+	d := &dialed{renewed: l.config.Credentials.Changed(), node: newNode(o, "STORE", l.config.Logger, l.troubles, nobody)}
 	if err := d.node.start(refuseAll); err != nil {
 		return nil, err
 	}
@@ -208,6 +208,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		session:   d.node.upstream,
 		sever:     d.node.sever,
 		rival:     func(time.Duration) {}, // there is one principal at an address
+		offend:    func(error) {},         // and it has the agent do what it likes
 		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
 		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
 		closed: func() {

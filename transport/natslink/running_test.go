@@ -211,7 +211,7 @@ func TestServerThatFailsIsMadeAnew(t *testing.T) {
 	require.NoError(t, err)
 	agent := dial(t, leafConfig(t, p, "north", addr(t, h)))
 	first, address := h.node.current(), addr(t, h)
-	serverLogger{h.config.Logger, h.node.fail, h.node.suspect}.Fatalf("cannot %s", "go on")
+	serverLogger{h.config.Logger, h.node.fail, h.node.suspect, nobody}.Fatalf("cannot %s", "go on")
 	awaitLine(t, lines, "the NATS server runs again")
 	require.NotSame(t, first, h.node.current())
 	require.Equal(t, address, addr(t, h))
