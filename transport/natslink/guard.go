@@ -38,6 +38,7 @@ const maxRefusals = 1000
 type guard struct {
 	authenticate func(tls.ConnectionState) (string, error)
 	trust        *identity.Credentials
+	origin       func(net.Addr) net.Addr // of a connection that this process itself has passed on
 	log          *zap.Logger
 
 	mu       sync.Mutex
@@ -59,9 +60,9 @@ type session struct {
 // A newUser makes the user that an agent's connection is let in as.
 type newUser func() (*server.User, error)
 
-func newGuard(authenticate func(tls.ConnectionState) (string, error), trust *identity.Credentials, log *zap.Logger) *guard {
+func newGuard(authenticate func(tls.ConnectionState) (string, error), trust *identity.Credentials, origin func(net.Addr) net.Addr, log *zap.Logger) *guard {
 	return &guard{
-		authenticate: authenticate, trust: trust, log: log,
+		authenticate: authenticate, trust: trust, origin: origin, log: log,
 		users: map[string]newUser{}, sessions: map[string]session{}, refused: map[string]time.Time{},
 		held: map[string]time.Time{}, from: map[string][2]string{}, changed: make(chan struct{}),
 	}
@@ -145,7 +146,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	from := c.RemoteAddress()
+	from := g.origin(c.RemoteAddress())
 	if from == nil {
 		return false // it has hung up meanwhile
 	}
