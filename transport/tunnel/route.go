@@ -35,10 +35,13 @@ func ParseWebsocket(text, address, path string) (*url.URL, error) {
 	case text == "":
 		u = &url.URL{Scheme: "wss", Host: address}
 	}
+	if err := (Route{Websocket: u}).Check(); err != nil {
+		return nil, err
+	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = path
 	}
-	return u, (Route{Websocket: u}).Check()
+	return u, nil
 }
 
 // WebsocketAddress returns the host:port of the URL of a websocket.
