@@ -17,21 +17,10 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
-// doors are the standard ports of transports, and the flags by which a principal chooses them.
-func doors() map[string]struct {
-	port   int
-	listen string
-} {
-	return map[string]struct {
-		port   int
-		listen string
-	}{"nats": {natsPort, "nats-leaf-listen"}, "grpc": {grpcPort, "grpc-listen"}}
-}
-
 // An agentCheck is what the stages of an agent have in common.
 type agentCheck struct {
 	c     *cli.Context
-	way   way
+	way   approach
 	rules resource.Rules
 	read  secrets
 	open  newDialer
@@ -85,9 +74,8 @@ func (a *agentCheck) prepare(dir string) (err error) {
 	if a.open, err = carrier(a.c, zap.New(a.heard)); err != nil {
 		return err
 	}
-	door := doors()[a.c.String("transport")]
 	a.way.flag = "--server-address, --server-port"
-	if a.way.address, a.way.proxy, err = principalAddress(a.c, door.port, door.listen); err != nil {
+	if a.way.way, err = wayOf(a.c, standards()[a.c.String("transport")]); err != nil {
 		return err
 	}
 	cluster, err := openCluster(a.c, resource.Agent, zap.NewNop())

@@ -28,7 +28,7 @@ import (
 // A principalCheck is what the stages of a principal have in common.
 type principalCheck struct {
 	c       *cli.Context
-	ways    []way
+	ways    []approach
 	cluster cluster
 	leaf    tls.Certificate       // the principal's, from the stage of certificates on
 	own     *identity.Credentials // the same, with the CA
@@ -44,13 +44,13 @@ func checkPrincipal(c *cli.Context) error {
 	}
 	var flags []string
 	for _, name := range transports {
-		flags = append(flags, "--"+doors()[name].listen)
+		flags = append(flags, "--"+standards()[name].listen)
 	}
 	for _, address := range c.StringSlice("address") {
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 			return &shell.UsageError{Where: "--address", What: fmt.Sprintf("%q is no address", address), Advice: "write host:port, as agents are told"}
 		}
-		p.ways = append(p.ways, way{address: address, flag: strings.Join(flags, ", ")})
+		p.ways = append(p.ways, approach{way: way{address: address}, flag: strings.Join(flags, ", ")})
 	}
 	if p.cluster, err = openCluster(c, resource.Principal, zap.NewNop()); err != nil {
 		return err
@@ -65,8 +65,8 @@ func checkPrincipal(c *cli.Context) error {
 		{Name: "cluster", Try: p.reached},
 		permitted(c, "deploy/principal", renamed, p.rights),
 		{Name: "certificates", Try: p.certificates},
-		{Name: "dns", Try: p.each(way.dns)},
-		{Name: "tcp", Try: p.each(way.tcp)},
+		{Name: "dns", Try: p.each(approach.dns)},
+		{Name: "tcp", Try: p.each(approach.tcp)},
 		{Name: "tls", Try: p.each(p.tls)},
 		{Name: "principal", Try: p.ask},
 		{Name: "identity", Try: p.identity},
@@ -75,7 +75,7 @@ func checkPrincipal(c *cli.Context) error {
 }
 
 // each is a stage: whether something is so of every address.
-func (p *principalCheck) each(try func(way, context.Context) (string, error)) func(context.Context) (string, error) {
+func (p *principalCheck) each(try func(approach, context.Context) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		if len(p.ways) == 0 {
 			return "", check.Skipped("no --address by which agents reach the principal is given")
@@ -154,7 +154,7 @@ func (p *principalCheck) certificates(ctx context.Context) (string, error) {
 
 // tls is a stage for an address: whether the principal is there, with the certificate that it
 // should have.
-func (p *principalCheck) tls(w way, ctx context.Context) (string, error) {
+func (p *principalCheck) tls(w approach, ctx context.Context) (string, error) {
 	host, _, err := net.SplitHostPort(w.address)
 	if err != nil {
 		return "", err

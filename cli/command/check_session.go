@@ -35,6 +35,7 @@ func (a *agentCheck) shake(ctx context.Context) (*tls.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.way.envelope = a.own.EnvelopeClient
 	return a.way.handshake(ctx, a.own.Client(host))
 }
 

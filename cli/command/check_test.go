@@ -79,7 +79,7 @@ func (k keys) credentials(pair pki.Pair, err error, now time.Time) *identity.Cre
 }
 
 // serve has f serve each connection to an address of this host until the test ends.
-func serve(t *testing.T, f func(net.Conn)) way {
+func serve(t *testing.T, f func(net.Conn)) approach {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ended := make(chan struct{})
@@ -95,7 +95,7 @@ func serve(t *testing.T, f func(net.Conn)) way {
 		}
 	}()
 	t.Cleanup(func() { require.NoError(t, l.Close()); <-ended })
-	return way{address: l.Addr().String(), flag: "--server-address"}
+	return approach{way: way{address: l.Addr().String()}, flag: "--server-address"}
 }
 
 // Handshakes that fail on this side, with real listeners; e2e/scripts has those of a principal.

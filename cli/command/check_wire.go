@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -18,30 +17,39 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
-// A way is how a principal is reached.
-type way struct {
-	address string   // its host:port
-	proxy   *url.URL // nil is none
-	flag    string   // that says where it is
+// An approach is a way that is being tried.
+type approach struct {
+	way
+	flag     string                        // that says where the principal is
+	envelope func(host string) *tls.Config // of a websocket by wss, see tunnel.Route
+}
+
+// end returns the host:port at the end of what this side connects to: of the principal, or of what
+// takes its websockets.
+func (w approach) end() string {
+	if w.websocket != nil {
+		return tunnel.WebsocketAddress(w.websocket)
+	}
+	return w.address
 }
 
 // first returns the host that this side resolves and connects to, and its port.
-func (w way) first() (host, port string, err error) {
+func (w approach) first() (host, port string, err error) {
 	if w.proxy != nil {
 		return net.SplitHostPort(tunnel.Address(w.proxy))
 	}
-	return net.SplitHostPort(w.address)
+	return net.SplitHostPort(w.end())
 }
 
 // dns is a stage: whether the name is known.
-func (w way) dns(ctx context.Context) (string, error) {
+func (w approach) dns(ctx context.Context) (string, error) {
 	host, _, err := w.first()
 	if err != nil {
 		return "", err
 	}
 	behind := ""
 	if w.proxy != nil {
-		behind = "; the proxy resolves " + w.address
+		behind = "; the proxy resolves " + w.end()
 	}
 	if net.ParseIP(host) != nil {
 		return host + " is an address" + behind, nil
@@ -54,33 +62,43 @@ func (w way) dns(ctx context.Context) (string, error) {
 }
 
 // tcp is a stage: whether somebody listens, also behind the proxy.
-func (w way) tcp(ctx context.Context) (string, error) {
-	conn, err := w.dial(ctx)
+func (w approach) tcp(ctx context.Context) (string, error) {
+	conn, err := tunnel.Dial(ctx, w.proxy, w.end())
 	if err != nil {
-		return "", err
+		return "", w.unreached(err)
 	}
 	through := ""
 	if w.proxy != nil {
 		through = " through " + w.proxy.Redacted()
 	}
-	return "connected to " + w.address + through, conn.Close()
+	return "connected to " + w.end() + through, conn.Close()
 }
 
-func (w way) dial(ctx context.Context) (net.Conn, error) {
-	conn, err := tunnel.Dial(ctx, w.proxy, w.address)
+// unreached says what to do about nobody being there.
+func (w approach) unreached(err error) error {
+	switch {
+	case w.proxy != nil:
+		return &check.Failure{Err: err, Advice: "see that the proxy (--proxy, HTTPS_PROXY) runs and lets through to " + w.end() + ", or leave it out (--proxy direct)"}
+	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
+		return &check.Failure{Err: err, Advice: "packets get lost: open the way to " + w.end() + " in firewalls and network policies"}
+	}
+	return &check.Failure{Err: err, Advice: "see that the principal runs, that it listens on that port (" + w.flag + "), and that its Service leads there"}
+}
+
+// dial opens the connection that TLS is in.
+func (w approach) dial(ctx context.Context) (net.Conn, error) {
+	conn, err := tunnel.Route{Proxy: w.proxy, Websocket: w.websocket, TLS: w.envelope}.Dial(ctx, w.address)
 	switch {
 	case err == nil:
 		return conn, nil
-	case w.proxy != nil:
-		return nil, &check.Failure{Err: err, Advice: "see that the proxy (--proxy, HTTPS_PROXY) runs and lets through to " + w.address + ", or leave it out (--proxy direct)"}
-	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
-		return nil, &check.Failure{Err: err, Advice: "packets get lost: open the way to " + w.address + " in firewalls and network policies"}
+	case w.websocket != nil:
+		return nil, &check.Failure{Err: err, Advice: "see that the principal takes websockets (--enable-websocket, --nats-websocket-listen), and that --websocket-url leads there"}
 	}
-	return nil, &check.Failure{Err: err, Advice: "see that the principal runs, that it listens on that port (" + w.flag + "), and that its Service leads there"}
+	return nil, w.unreached(err)
 }
 
 // handshake connects by TLS, and returns the connection with what the principal has shown.
-func (w way) handshake(ctx context.Context, cfg *tls.Config) (*tls.Conn, error) {
+func (w approach) handshake(ctx context.Context, cfg *tls.Config) (*tls.Conn, error) {
 	raw, err := w.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -95,7 +113,7 @@ func (w way) handshake(ctx context.Context, cfg *tls.Config) (*tls.Conn, error) 
 }
 
 // tlsAdvice says what to do about a handshake that fails on this side.
-func (w way) tlsAdvice(err error) string {
+func (w approach) tlsAdvice(err error) string {
 	var (
 		strange x509.UnknownAuthorityError
 		other   x509.HostnameError

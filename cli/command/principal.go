@@ -29,6 +29,8 @@ func principalCommand() *cli.Command {
 			f.Bool("sync-unscoped-repositories", "", "send repositories and credentials of no project to all managed agents; else they stay on the control plane"),
 			f.String("nats-leaf-listen", "", ":7422", "the `address` to which agents connect, with --transport nats"),
 			f.String("grpc-listen", "", ":8443", "the `address` to which agents connect, with --transport grpc"),
+			f.Bool("enable-websocket", "", "let agents come by websocket too to the --grpc-listen address, with --transport grpc"),
+			f.String("nats-websocket-listen", "", "", "the `address` to which agents connect by websocket, with --transport nats, such as :8444; empty is off"),
 			f.String("auth", "", "", "the `method` by which agents prove their names: mtls:subject:<regex> or mtls:uri:<regex>, which match the whole subject or a URI of the certificate, and whose group 1 is the name; empty is the certificate's common name"),
 			f.String("tls-cert", "TLS_SERVER_CERT_PATH", "", "a `file` with the principal's certificate"),
 			f.String("tls-key", "TLS_SERVER_KEY_PATH", "", "a `file` with its key"),

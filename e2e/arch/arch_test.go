@@ -34,7 +34,7 @@ var rules = []rule{
 	{"transport/identity/...", []string{"std", "transport/identity/...", "go.uber.org/zap/..."}, "identity is the one thing that adapters share"},
 	{"transport/linktest/tlstest", []string{"std", "transport", "transport/linktest", "transport/identity/...", "transport/netfault", "github.com/cloudevents/...", "github.com/stretchr/testify/require", "go.uber.org/zap/..."}, "what transports over TLS share knows none of them"},
 	{"transport/linktest/...", []string{"std", "transport", "transport/linktest/...", "github.com/cloudevents/...", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/net/nettest", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},
-	{"transport/tunnel", []string{"std", "golang.org/x/net/http/httpproxy"}, "adapters share how a proxy is passed, and it knows none of them"},
+	{"transport/tunnel", []string{"std", "golang.org/x/net/http/httpproxy", "github.com/coder/websocket"}, "adapters share how a proxy is passed and a websocket carries, and it knows none of them"},
 	{"transport/mux", []string{"std", "transport"}, "adapters share how streams are made of packets, and it knows none of them"},
 	{"transport/packetlink", []string{"std", "transport", "transport/mux"}, "what makes a Link of packets knows no adapter"},
 	{"transport/memlink", []string{"std", "transport", "transport/mux", "github.com/cloudevents/...", "github.com/google/uuid"}, "adapters know their interface only"},

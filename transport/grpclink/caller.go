@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
-	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // A caller connects an agent's End to the principal, again and again.
@@ -140,9 +138,7 @@ func (c DialerConfig) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(credentials.NewTLS(c.Credentials.Client(c.host))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return tunnel.Dial(ctx, c.Proxy, address)
-		}),
+		grpc.WithContextDialer(c.route.Dial),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience}),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2 * window),

@@ -25,6 +25,12 @@
 // and longer while that goes on. Either side sends a sign of life with each heartbeat, and a
 // peer that is silent for three of them is away.
 //
+// # Where HTTP/2 does not pass
+//
+// An agent may come by websocket, which carries the same connection (see package tunnel). The
+// one port serves both: by what a client offers in its TLS it is known what it wants, and a
+// gRPC client offers HTTP/2 only.
+//
 // # What is kept
 //
 // The logs are in memory, the last value of each key. The agent's copy of the principal's is in

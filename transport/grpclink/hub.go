@@ -14,6 +14,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // A HubConfig configures the principal's end.
@@ -21,6 +22,8 @@ type HubConfig struct {
 	Common
 	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
 	Listen string
+	// Websocket says that agents may come to it by websocket too, at WebsocketPath.
+	Websocket bool
 	// Credentials are what agents are met with. Once they are replaced, agents that they do not
 	// trust any more are cut off.
 	Credentials *identity.Credentials
@@ -33,6 +36,9 @@ type HubConfig struct {
 	// zero Limits are those of package packetlink.
 	Limits packetlink.Limits
 }
+
+// WebsocketPath is that of the URL by which agents come by websocket.
+const WebsocketPath = "/argocd-agent/grpc"
 
 // A Hub is the principal's end: a gRPC server in this process. It implements transport.Hub.
 type Hub struct {
@@ -81,7 +87,7 @@ func NewHub(c HubConfig) (*Hub, error) {
 // once.
 func (h *Hub) Run(ctx context.Context) error {
 	defer h.serving.End()
-	listener, err := net.Listen("tcp", h.config.Listen)
+	listener, err := h.config.listen()
 	if err != nil {
 		return fmt.Errorf("grpclink: hub: %w", err)
 	}
@@ -109,6 +115,15 @@ func (h *Hub) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// listen returns the listener of agents' connections, bare and in websockets.
+func (c HubConfig) listen() (net.Listener, error) {
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil || !c.Websocket {
+		return l, err
+	}
+	return tunnel.Open(l, tunnel.DoorConfig{Path: WebsocketPath, TLS: c.Credentials.EnvelopeServer(), Others: true}), nil
 }
 
 // Addr returns the address that agents connect to. It waits until Run listens.

@@ -27,6 +27,7 @@ type credential struct {
 	cert   tls.Certificate
 	pool   *x509.CertPool
 	server *tls.Config // one, so that sessions can be resumed until it is replaced
+	open   *tls.Config // the same for EnvelopeServer
 }
 
 // NewCredentials returns Credentials. It fails if a peer would not take them. now is what
@@ -44,12 +45,16 @@ func newCredential(b Bundle, now time.Time) (*credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &credential{bundle: b, cert: cert, pool: pool, server: &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{cert},
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    pool,
-	}}, nil
+	return &credential{
+		bundle: b, cert: cert, pool: pool,
+		server: &tls.Config{
+			MinVersion:   tls.VersionTLS13,
+			Certificates: []tls.Certificate{cert},
+			ClientAuth:   tls.RequireAndVerifyClientCert,
+			ClientCAs:    pool,
+		},
+		open: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: http1},
+	}, nil
 }
 
 func (c *Credentials) get() *credential {
@@ -150,6 +155,40 @@ func (c *Credentials) Client(host string) *tls.Config {
 	}
 }
 
+// http1 is what is spoken in an envelope.
+var http1 = []string{"http/1.1"}
+
+// EnvelopeServer returns the configuration of a server that asks for no certificate: of HTTP/1.1
+// in which connections are carried that are made by Server and Client. What comes by way of
+// somebody else has none to show.
+func (c *Credentials) EnvelopeServer() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.get().open, nil },
+	}
+}
+
+// EnvelopeClient returns the configuration of a client of the same, which shows no certificate.
+// It takes a server with a certificate for host, of the CA or of one that the system trusts, as
+// whoever lies between is likely to have.
+func (c *Credentials) EnvelopeClient(host string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ServerName: host,
+		NextProtos: http1,
+		// As in Client.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			of := x509.VerifyOptions{DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+			err := c.get().verify(s.PeerCertificates, of)
+			if err != nil && verify(s.PeerCertificates, nil, of) == nil {
+				return nil
+			}
+			return err
+		},
+	}
+}
+
 // Trusts returns why an agent is not let in by certificates that it has shown, its own the
 // first: be it now, or although it once was.
 func (c *Credentials) Trusts(agent string, shown []*x509.Certificate, now time.Time) error {
@@ -163,10 +202,15 @@ func (c *Credentials) Trusts(agent string, shown []*x509.Certificate, now time.T
 }
 
 func (c *credential) verify(peer []*x509.Certificate, o x509.VerifyOptions) error {
+	return verify(peer, c.pool, o)
+}
+
+// verify verifies what a peer has shown by a pool of CAs; nil are those of the system.
+func verify(peer []*x509.Certificate, by *x509.CertPool, o x509.VerifyOptions) error {
 	if len(peer) == 0 {
 		return errors.New("identity: the peer has shown no certificate")
 	}
-	o.Roots, o.Intermediates = c.pool, x509.NewCertPool()
+	o.Roots, o.Intermediates = by, x509.NewCertPool()
 	for _, cert := range peer[1:] {
 		o.Intermediates.AddCert(cert)
 	}

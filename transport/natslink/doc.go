@@ -55,6 +55,14 @@
 // receiver, well below what servers and clients keep for one who is slow, so that nothing
 // of it is dropped, and a message of the tables waits behind a few packets at most.
 //
+// # Where TCP does not pass
+//
+// An agent may come by websocket, which carries the same connection, TLS and all (see package
+// tunnel). NATS has websockets of its own, which are not used: theirs end the TLS in which an
+// agent proves its name where the websocket does, and that may be at somebody else's proxy. The
+// servers dial and listen by themselves, so either end has a piece of its own between: see
+// bridge and entrance.
+//
 // # Isolation
 //
 // On the principal's server every agent has an account of its own, from which nothing leads

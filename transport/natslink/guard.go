@@ -39,6 +39,7 @@ type guard struct {
 	authenticate func(tls.ConnectionState) (string, error)
 	trust        *identity.Credentials
 	callers      *callers
+	origin       func(net.Addr) net.Addr // of a connection that this process itself has passed on
 	log          *zap.Logger
 
 	mu       sync.Mutex
@@ -60,9 +61,9 @@ type session struct {
 // A newUser makes the user that an agent's connection is let in as.
 type newUser func() (*server.User, error)
 
-func newGuard(authenticate func(tls.ConnectionState) (string, error), trust *identity.Credentials, calls *callers, log *zap.Logger) *guard {
+func newGuard(authenticate func(tls.ConnectionState) (string, error), trust *identity.Credentials, calls *callers, origin func(net.Addr) net.Addr, log *zap.Logger) *guard {
 	return &guard{
-		authenticate: authenticate, trust: trust, callers: calls, log: log,
+		authenticate: authenticate, trust: trust, callers: calls, origin: origin, log: log,
 		users: map[string]newUser{}, sessions: map[string]session{}, refused: map[string]time.Time{},
 		held: map[string]time.Time{}, from: map[string][2]string{}, changed: make(chan struct{}),
 	}
@@ -147,7 +148,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	from := c.RemoteAddress()
+	from := g.origin(c.RemoteAddress())
 	if from == nil {
 		return false // it has hung up meanwhile
 	}

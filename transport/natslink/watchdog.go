@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // A watch is the times of a watchdog.
@@ -89,7 +87,7 @@ func (w *watchdog) stop() {
 func (w *watchdog) reachable() bool {
 	ctx, cancel := context.WithTimeout(w.ctx, dialTimeout)
 	defer cancel()
-	c, err := tunnel.Dial(ctx, w.config.Proxy, w.config.Connect)
+	c, err := w.config.route.Dial(ctx, w.config.Connect)
 	if err != nil {
 		return false
 	}
