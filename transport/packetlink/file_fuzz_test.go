@@ -14,6 +14,7 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte("\x03one\x00\x03two"))
 	f.Add([]byte("\x03one\x05two"))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01x"))
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff")) // a length that is cut off
 	f.Fuzz(func(t *testing.T, text []byte) {
 		path := filepath.Join(t.TempDir(), "log")
 		require.NoError(t, os.WriteFile(path, text, 0o600))
