@@ -36,7 +36,7 @@ var advice = map[string]string{
 	LogReadOnly:   "make the folder of the stream writable again: what is new waits until then",
 	LogLost:       "somebody has removed the stream: it is made anew, and filled again",
 	LogFailing:    "look at the errors of the NATS server: what is new waits, and the log is begun anew if it does not get well",
-	CopyQuota:     "give the agent's messages more room by --nats-quota, as much as the peer does: what the peer says waits until then",
+	CopyQuota:     "remove objects of this agent, or give its messages more room by --nats-quota, as much as the peer does: what the peer says waits until then",
 	CopyReadOnly:  "make the folder of the stream writable again: what the peer says waits until then",
 	CopyLost:      "somebody has removed the stream: it is made anew, and filled again from the peer's log",
 	CopyFailing:   "look at the errors of the NATS server: what the peer says waits, and the copy is begun anew if it does not get well",
