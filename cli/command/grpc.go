@@ -31,10 +31,7 @@ func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 }
 
 func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
-	to, err := wayOf(c, standard{
-		port: grpcPort, listen: "grpc-listen",
-		websocketPort: grpcPort, websocketListen: "grpc-listen", path: grpclink.WebsocketPath,
-	})
+	to, err := wayOf(c, standards()["grpc"])
 	if err != nil {
 		return nil, err
 	}

@@ -122,10 +122,7 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := wayOf(c, standard{
-		port: natsPort, listen: "nats-leaf-listen",
-		websocketPort: natsWebsocketPort, websocketListen: "nats-websocket-listen", path: natslink.WebsocketPath,
-	})
+	to, err := wayOf(c, standards()["nats"])
 	if err != nil {
 		return nil, err
 	}

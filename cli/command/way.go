@@ -8,6 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/transport/grpclink"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink"
 	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
@@ -26,6 +28,20 @@ type standard struct {
 	websocketPort   int
 	websocketListen string // the same for it
 	path            string // of the URL of a websocket
+}
+
+// standards say how a principal is reached by each transport.
+func standards() map[string]standard {
+	return map[string]standard{
+		"nats": {
+			port: natsPort, listen: "nats-leaf-listen",
+			websocketPort: natsWebsocketPort, websocketListen: "nats-websocket-listen", path: natslink.WebsocketPath,
+		},
+		"grpc": {
+			port: grpcPort, listen: "grpc-listen",
+			websocketPort: grpcPort, websocketListen: "grpc-listen", path: grpclink.WebsocketPath,
+		},
+	}
 }
 
 // wayFlags are those of an agent that say how it reaches its principal.

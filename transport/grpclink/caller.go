@@ -58,7 +58,7 @@ func (c *caller) tell(err error) {
 	}
 	log := c.config.Logger.With(zap.String("agent", c.config.Agent), zap.String("principal", c.config.Connect))
 	switch s.Code() {
-	case codes.Unauthenticated, codes.PermissionDenied, codes.Aborted, codes.InvalidArgument:
+	case codes.Unauthenticated, codes.PermissionDenied, codes.Aborted, codes.InvalidArgument, codes.FailedPrecondition:
 		log.Error("the principal refuses this agent: " + s.Message())
 	case codes.ResourceExhausted:
 		log.Info("the principal asks to come again later: " + s.Message())

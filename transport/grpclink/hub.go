@@ -32,6 +32,9 @@ type HubConfig struct {
 	// Admissions is how many agents may connect in a second, after half as many at once. Those
 	// beyond are told when to come again. 0 is DefaultAdmissions.
 	Admissions int
+	// Limits bound the table of an agent, either way: what it may make this process hold. The
+	// zero Limits are those of package packetlink.
+	Limits packetlink.Limits
 }
 
 // WebsocketPath is that of the URL by which agents come by websocket.
@@ -64,6 +67,9 @@ func NewHub(c HubConfig) (*Hub, error) {
 		return fail(errors.New("credentials and authentication are needed"))
 	case c.Admissions < 0:
 		return fail(fmt.Errorf("%d admissions in a second", c.Admissions))
+	}
+	if c.Limits, err = c.Limits.Check(); err != nil {
+		return fail(err)
 	}
 	squeeze, err := newSqueezer()
 	if err != nil {
@@ -144,6 +150,10 @@ func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
 
 // Forget implements transport.Hub.
 func (h *Hub) Forget(ctx context.Context, agent string) error { return h.links.Forget(ctx, agent) }
+
+// Troubles implements transport.Troubled: which agents break the rules, and whose tables are
+// larger than they may be ("copy quota").
+func (h *Hub) Troubles() []transport.Trouble { return h.desk.troubles(time.Now()) }
 
 // Kept implements transport.Hub. Only what this process has opened is kept, in memory.
 func (h *Hub) Kept(ctx context.Context) ([]string, error) { return h.links.Kept(ctx) }

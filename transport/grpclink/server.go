@@ -53,7 +53,10 @@ func (c *certified) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthIn
 	if err != nil && proofless(err) && c.desk.teller.news("handshake "+err.Error(), time.Now()) {
 		c.desk.log.Warn("refused a connection", zap.Stringer("from", conn.RemoteAddr()), zap.Error(err))
 	}
-	return secured, info, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.desk.receives(secured, info), info, nil
 }
 
 // Clone implements credentials.TransportCredentials.

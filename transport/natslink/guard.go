@@ -38,6 +38,7 @@ const maxRefusals = 1000
 type guard struct {
 	authenticate func(tls.ConnectionState) (string, error)
 	trust        *identity.Credentials
+	callers      *callers
 	origin       func(net.Addr) net.Addr // of a connection that this process itself has passed on
 	log          *zap.Logger
 
@@ -60,9 +61,9 @@ type session struct {
 // A newUser makes the user that an agent's connection is let in as.
 type newUser func() (*server.User, error)
 
-func newGuard(authenticate func(tls.ConnectionState) (string, error), trust *identity.Credentials, origin func(net.Addr) net.Addr, log *zap.Logger) *guard {
+func newGuard(authenticate func(tls.ConnectionState) (string, error), trust *identity.Credentials, calls *callers, origin func(net.Addr) net.Addr, log *zap.Logger) *guard {
 	return &guard{
-		authenticate: authenticate, trust: trust, origin: origin, log: log,
+		authenticate: authenticate, trust: trust, callers: calls, origin: origin, log: log,
 		users: map[string]newUser{}, sessions: map[string]session{}, refused: map[string]time.Time{},
 		held: map[string]time.Time{}, from: map[string][2]string{}, changed: make(chan struct{}),
 	}
@@ -120,6 +121,7 @@ func (g *guard) remove(agent string) bool {
 	delete(g.sessions, agent)
 	delete(g.held, agent)
 	delete(g.from, agent)
+	g.callers.leave(agent)
 	return known
 }
 
@@ -170,6 +172,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	g.sessions[agent] = session{c.GetID(), shown}
 	g.from[agent] = [2]string{from.String(), g.from[agent][0]}
 	c.RegisterUser(u)
+	g.callers.enter(agent, c.GetID())
 	return true
 }
 
@@ -191,6 +194,7 @@ func (g *guard) restarted() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	clear(g.sessions)
+	g.callers.restarted()
 }
 
 func (g *guard) name(c server.ClientAuthentication) (agent string, shown []*x509.Certificate, err error) {

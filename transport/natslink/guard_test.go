@@ -20,7 +20,7 @@ import (
 // must.
 func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(nil, nil, newEntrance(zap.NewNop()).origin, zap.NewNop())
+		g := newGuard(nil, nil, nil, newEntrance(zap.NewNop()).origin, zap.NewNop())
 		wait := func(agent string) time.Duration {
 			began := time.Now()
 			g.await(agent)
@@ -50,7 +50,7 @@ func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 // A connection that has ended while it waited at the door is let go, and nobody is told.
 func TestConnectionThatEndsAtTheDoor(t *testing.T) {
 	core, logged := observer.New(zap.DebugLevel)
-	g := newGuard(func(tls.ConnectionState) (string, error) { return "north", nil }, tlstest.NewAuthority(t).Server(t), newEntrance(zap.NewNop()).origin, zap.New(core))
+	g := newGuard(func(tls.ConnectionState) (string, error) { return "north", nil }, tlstest.NewAuthority(t).Server(t), nil, newEntrance(zap.NewNop()).origin, zap.New(core))
 	for range 2 {
 		require.False(t, g.admit(ended{}))
 		require.Zero(t, g.session("north"))

@@ -93,10 +93,13 @@ func NewHub(c HubConfig) (*Hub, error) {
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},
 	}
 	in := newEntrance(c.Logger)
+	var n *node
+	calls := newCallers(c.Logger, func(id uint64) uint64 { return n.connected(id) }, func(id uint64) { n.sever(id) })
+	n = newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir), calls.hear)
 	return &Hub{
 		config:   c,
-		node:     newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir)),
-		guard:    newGuard(c.Authenticate, c.Credentials, in.origin, c.Logger),
+		node:     n,
+		guard:    newGuard(c.Authenticate, c.Credentials, calls, in.origin, c.Logger),
 		serving:  transport.NewServing(),
 		entrance: in,
 		links:    map[string]*link{}, accounts: accounts{of: map[string]string{}},
@@ -302,6 +305,7 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },
 		sever:     h.node.sever,
 		rival:     func(pause time.Duration) { h.guard.hold(agent, pause) },
+		offend:    func(err error) { h.guard.callers.offend(agent, err) },
 		presence:  h.config.Presence, heartbeat: h.config.Heartbeat,
 		zap: h.config.Logger.With(zap.String("agent", agent)),
 		closed: func() {

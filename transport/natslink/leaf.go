@@ -48,6 +48,7 @@ type LeafConfig struct {
 	Credentials *identity.Credentials
 
 	host  string // of Connect
+	watch watch
 	route tunnel.Route
 }
 
@@ -79,6 +80,9 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 		return fail(err)
 	}
 	c.Common = common
+	if c.watch == (watch{}) {
+		c.watch = usualWatch()
+	}
 	if err := identity.CheckName(c.Agent); err != nil {
 		return fail(err)
 	}
@@ -118,7 +122,7 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dialed{renewed: l.config.Credentials.Changed(), node: newNode(o, "STORE", l.config.Logger, l.troubles)}
+	d := &dialed{renewed: l.config.Credentials.Changed(), node: newNode(o, "STORE", l.config.Logger, l.troubles, nobody)}
 	if d.bridge, err = l.config.bridge(o); err != nil {
 		return nil, err
 	}
@@ -232,6 +236,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		session:   d.node.upstream,
 		sever:     d.node.sever,
 		rival:     func(time.Duration) {}, // there is one principal at an address
+		offend:    func(error) {},         // and it has the agent do what it likes
 		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
 		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
 		closed: func() {

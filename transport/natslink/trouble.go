@@ -1,8 +1,6 @@
 package natslink
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 	"time"
 
@@ -141,15 +139,17 @@ func (t *troubles) list() []transport.Trouble {
 	for _, trouble := range t.now {
 		all = append(all, trouble)
 	}
-	slices.SortFunc(all, func(a, b transport.Trouble) int {
-		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.What, b.What))
-	})
+	transport.SortTroubles(all)
 	return all
 }
 
-// Troubles returns what is wrong with the store of the principal. It implements
-// transport.Troubled.
-func (h *Hub) Troubles() []transport.Trouble { return h.node.troubles.list() }
+// Troubles returns what is wrong with the store of the principal, and which agents break the
+// rules. It implements transport.Troubled.
+func (h *Hub) Troubles() []transport.Trouble {
+	all := append(h.node.troubles.list(), h.guard.callers.complaints.Troubles(time.Now())...)
+	transport.SortTroubles(all)
+	return all
+}
 
 // Troubles returns what is wrong with the store of the agent, while its Link is open. It
 // implements transport.Troubled.
