@@ -26,7 +26,7 @@ import (
 // and nothing else. An end of a transport is made of credentials, which are read only once its
 // flags are known to be right.
 type (
-	newHub    func(*identity.Credentials) (transport.Hub, error)
+	newHub    func(*identity.Credentials, identity.Method) (transport.Hub, error)
 	newDialer func(*identity.Credentials) (transport.Dialer, error)
 )
 

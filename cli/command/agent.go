@@ -18,7 +18,7 @@ func agentCommand() *cli.Command {
 	f := shell.Flags("ARGOCD_AGENT_")
 	flags, before := f.WithFile(slices.Concat(
 		[]cli.Flag{
-			f.String("agent-name", "NAME", "", "the agent's `name`; empty is the common name of its certificate"),
+			f.String("agent-name", "NAME", "", "the agent's `name`; empty is the common name of its certificate, or the one that --creds says"),
 			f.String("agent-mode", "MODE", "autonomous", "the `mode` in which the agent was registered: managed (Applications are written on the control plane) or autonomous (here); argocd-agentctl agent create registers managed ones by default"),
 			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the agent on this cluster"),
 			f.String("adoption-policy", "", "always", "the `policy` for an Application that is here already when the control plane has one of its name: always (it is taken over) or never"),
@@ -29,6 +29,7 @@ func agentCommand() *cli.Command {
 			f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
 			f.String("proxy", "", "", "the `URL` of the HTTP proxy by which the principal is reached, as http://host:port; direct is none, and empty is what HTTPS_PROXY and NO_PROXY say"),
 			f.Int("server-port", "REMOTE_PORT", natsPort, "the `port` of the principal; with --transport grpc it is 8443 unless it is given"),
+			f.String("creds", "", "", "the `method` by which the agent proves its name: userpass:<file>, in whose first line are its name and a password, with a colon between; empty is by its certificate"),
 			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
 			f.String("tls-client-key", "TLS_CLIENT_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_ROOT_CA_PATH", "", "a `file` with the CA of the principal's certificate"),
@@ -78,11 +79,15 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	creds, err := credsOf(c)
+	if err != nil {
+		return err
+	}
 	cluster, err := openCluster(c, resource.Agent, log)
 	if err != nil {
 		return err
 	}
-	own, err := agentTLS().open(c, cluster.secrets, log)
+	own, err := agentTLS().open(c, cluster.secrets, creds, log)
 	if err != nil {
 		return err
 	}

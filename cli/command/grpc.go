@@ -21,12 +21,12 @@ func grpcCommon(log *zap.Logger) grpclink.Common {
 }
 
 func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
-	listen, method, err := doorOf(c, "grpc-listen", grpcPort)
+	listen, err := doorOf(c, "grpc-listen", grpcPort)
 	if err != nil {
 		return nil, err
 	}
-	return func(own *identity.Credentials) (transport.Hub, error) {
-		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Credentials: own, Authenticate: method})
+	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Credentials: own, Authenticate: method.Prove})
 	}, nil
 }
 
@@ -44,6 +44,8 @@ func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
 func grpcAdvice() map[string]string {
 	return map[string]string{
 		"another session of this agent has begun":                                      "another agent has connected under this one's name and with its certificate: stop one of them",
+		"identity: no such user and password":                                          "the principal's file has another password for this agent, or none: see argocd-agentctl userpass",
+		"identity: the peer has said no user and password":                             "the principal asks for a password: see --creds",
 		"agent is not registered":                                                      "register it on the principal's side (argocd-agentctl agent create), and see the principal's log",
 		"failed to verify certificate: x509: certificate signed by unknown authority":  "this side and the other have certificates of different CAs: compare --root-ca-path on both",
 		"remote error: tls: ":                                                          "the principal does not take this agent's certificate: compare --root-ca-path on both sides, and see the principal's log",

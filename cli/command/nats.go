@@ -103,12 +103,12 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	listen, method, err := doorOf(c, "nats-leaf-listen", natsPort)
+	listen, err := doorOf(c, "nats-leaf-listen", natsPort)
 	if err != nil {
 		return nil, err
 	}
-	return func(own *identity.Credentials) (transport.Hub, error) {
-		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: method})
+	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: method.Prove})
 	}, nil
 }
 
@@ -126,20 +126,15 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	}, nil
 }
 
-// doorOf returns where a principal listens for agents, by a flag, and how they prove their
-// names there.
-func doorOf(c *cli.Context, flag string, standard int) (listen string, m identity.Method, err error) {
+// doorOf returns where a principal listens for agents, by a flag.
+func doorOf(c *cli.Context, flag string, standard int) (listen string, err error) {
 	if _, err := shell.Needed(c, flag, fmt.Sprintf("write :%d", standard)); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	if listen, err = shell.Address(c, flag); err != nil {
-		return "", nil, err
+		return "", err
 	}
-	if err := apartFromHealth(c, flag, listen); err != nil {
-		return "", nil, err
-	}
-	m, err = authOf(c)
-	return listen, m, err
+	return listen, apartFromHealth(c, flag, listen)
 }
 
 // principalAddress returns the host:port of the principal, and the proxy by which it is

@@ -29,7 +29,7 @@ func principalCommand() *cli.Command {
 			f.Bool("sync-unscoped-repositories", "", "send repositories and credentials of no project to all managed agents; else they stay on the control plane"),
 			f.String("nats-leaf-listen", "", ":7422", "the `address` to which agents connect, with --transport nats"),
 			f.String("grpc-listen", "", ":8443", "the `address` to which agents connect, with --transport grpc"),
-			f.String("auth", "", "", "the `method` by which agents prove their names: mtls:subject:<regex> or mtls:uri:<regex>, which match the whole subject or a URI of the certificate, and whose group 1 is the name; empty is the certificate's common name"),
+			f.String("auth", "", "", "the `method` by which agents prove their names: mtls:subject:<regex> or mtls:uri:<regex>, which match the whole subject or a URI of the certificate, and whose group 1 is the name; or userpass:<file>, by passwords, see argocd-agentctl userpass; empty is the certificate's common name"),
 			f.String("tls-cert", "TLS_SERVER_CERT_PATH", "", "a `file` with the principal's certificate"),
 			f.String("tls-key", "TLS_SERVER_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_SERVER_ROOT_CA_PATH", "", "a `file` with the CA of agents' certificates"),
@@ -84,16 +84,20 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if err != nil {
 		return h, err
 	}
+	method, err := authOf(c)
+	if err != nil {
+		return h, err
+	}
 	if h.cluster, err = openCluster(c, resource.Principal, log); err != nil {
 		return h, err
 	}
-	if h.own, err = principalTLS().open(c, h.cluster.secrets, log); err != nil {
+	if h.own, err = principalTLS().open(c, h.cluster.secrets, method.Source, log); err != nil {
 		return h, err
 	}
 	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
 		return h, err
 	}
-	h.hub, err = open(h.own.Credentials)
+	h.hub, err = open(h.own.Credentials, method)
 	return h, err
 }
 

@@ -139,6 +139,7 @@ func (m *met) Recv() (*linkpb.Packet, error) {
 func (c DialerConfig) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(credentials.NewTLS(c.Credentials.Client(c.host))),
+		grpc.WithPerRPCCredentials(saying{c.Credentials}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return tunnel.Dial(ctx, c.Proxy, address)

@@ -2,7 +2,6 @@ package grpclink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -24,8 +23,8 @@ type HubConfig struct {
 	// Credentials are what agents are met with. Once they are replaced, agents that they do not
 	// trust any more are cut off.
 	Credentials *identity.Credentials
-	// Authenticate returns the name of the agent that has opened a connection.
-	Authenticate func(tls.ConnectionState) (agent string, err error)
+	// Authenticate finds out who has opened a connection, once for each.
+	Authenticate identity.Prover
 	// Admissions is how many agents may connect in a second, after half as many at once. Those
 	// beyond are told when to come again. 0 is DefaultAdmissions.
 	Admissions int

@@ -47,13 +47,17 @@ type certified struct {
 	desk *desk
 }
 
-// ServerHandshake implements credentials.TransportCredentials.
+// ServerHandshake implements credentials.TransportCredentials. What it tells of a connection is
+// its acquaintance.
 func (c *certified) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, info, err := c.TransportCredentials.ServerHandshake(conn)
 	if err != nil && proofless(err) && c.desk.teller.news("handshake "+err.Error(), time.Now()) {
 		c.desk.log.Warn("refused a connection", zap.Stringer("from", conn.RemoteAddr()), zap.Error(err))
 	}
-	return secured, info, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return secured, &acquaintance{AuthInfo: info}, nil
 }
 
 // Clone implements credentials.TransportCredentials.

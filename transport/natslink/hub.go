@@ -2,7 +2,6 @@ package natslink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -28,8 +27,8 @@ type HubConfig struct {
 	// Credentials are what agents are met with. Once they are replaced, agents that they do not
 	// trust any more are cut off.
 	Credentials *identity.Credentials
-	// Authenticate returns the name of the agent that has opened a connection.
-	Authenticate func(tls.ConnectionState) (agent string, err error)
+	// Authenticate finds out who has opened a connection.
+	Authenticate identity.Prover
 }
 
 // A Hub is the principal's end: a NATS server in this process, with a pair of streams

@@ -34,7 +34,7 @@ const linkAccount = "LINK"
 // A LeafConfig configures an agent's end.
 type LeafConfig struct {
 	Common
-	// Agent is the agent's name. The hub must find the same in the certificate.
+	// Agent is the agent's name. The hub must find the same in what proves it.
 	Agent string
 	// Connect is the host:port of the principal.
 	Connect string
@@ -147,6 +147,7 @@ func (c LeafConfig) options() (*server.Options, error) {
 			TLS:          true, TLSConfig: c.Credentials.Client(c.host), TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
 			DialTimeout: dialTimeout, FirstInfoTimeout: infoTimeout,
 			Compression: server.CompressionOpts{Mode: server.CompressionOff},
+			SignatureCB: sayLogin(c.Credentials),
 		}},
 	}
 	if c.Proxy != nil {
