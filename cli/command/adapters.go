@@ -18,26 +18,9 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal/hybrid"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/transport"
-	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
-// The tables of adapters. Each value of --transport and of --backend is a row in them,
-// and nothing else. An end of a transport is made of credentials, which are read only once its
-// flags are known to be right.
-type (
-	newHub    func(*identity.Credentials, identity.Method) (transport.Hub, error)
-	newDialer func(*identity.Credentials) (transport.Dialer, error)
-)
-
-func hubTransports() map[string]func(*cli.Context, *zap.Logger) (newHub, error) {
-	return map[string]func(*cli.Context, *zap.Logger) (newHub, error){"nats": natsHub, "grpc": grpcHub}
-}
-
-func agentTransports() map[string]func(*cli.Context, *zap.Logger) (newDialer, error) {
-	return map[string]func(*cli.Context, *zap.Logger) (newDialer, error){"nats": natsLeaf, "grpc": grpcDialer}
-}
-
+// backends is the table of backends: each value of --backend is a row in it, and nothing else.
 func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error) {
 	return map[string]func(*cli.Context, resource.Side, *zap.Logger) (cluster, error){
 		"kubernetes": openKubernetes,
@@ -49,7 +32,7 @@ func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (clust
 // adapterFlags are those by which adapters are chosen, and what is to be seen of a backend.
 func adapterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String("transport", "", "nats", "the `transport` by which the two sides reach each other, the same on both: nats (what is said is kept on both disks), or grpc (one port, and no store but the agent's copy in --state-dir)"),
+		f.String("transport", "", "nats", "the `transport` by which the two sides reach each other: nats (what is said is kept on both disks), or grpc (one port, and no store but the agent's copy in --state-dir); the principal may serve both, as nats,grpc, and an agent goes from one to the other by a restart"),
 		f.String("backend", "", "kubernetes", "the `backend` that has this side's objects: kubernetes, memory (gone with the program), or nats (a bucket of NATS JetStream's key-value store, with --backend-nats-url)"),
 		f.String("label-selector", "", "", "a `selector` as kubectl takes it: objects whose labels do not match are not kept in step, and stay as they are on both sides; empty is all objects"),
 	}

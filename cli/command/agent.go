@@ -113,6 +113,9 @@ func runAgent(c *cli.Context) error {
 			return err
 		}
 	}
+	if err := discardStale(c, []string{c.String("transport")}, log); err != nil {
+		return err
+	}
 	letters, err := openLedger(c, log)
 	if err != nil {
 		return err

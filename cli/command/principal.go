@@ -61,6 +61,8 @@ type hubParts struct {
 	own      identity.Renewal
 	watch    func(context.Context) error // whom to keep out; nil is nobody
 	hub      transport.Hub
+
+	transports []string // by their names
 }
 
 func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
@@ -76,11 +78,10 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.mismatch, err = mismatchPolicy(c); err != nil {
 		return h, err
 	}
-	carrier, err := shell.Choice(c, "transport", hubTransports())
-	if err != nil {
+	if h.transports, err = principalTransports(c); err != nil {
 		return h, err
 	}
-	open, err := carrier(c, log)
+	open, err := openHubs(c, h.transports, log)
 	if err != nil {
 		return h, err
 	}
@@ -128,6 +129,9 @@ func runPrincipal(c *cli.Context) error {
 	}
 	key, err := sealKey(c.Context, h.cluster.keep, principalSeal)
 	if err != nil {
+		return err
+	}
+	if err := discardStale(c, h.transports, log); err != nil {
 		return err
 	}
 	letters, err := openLedger(c, log)

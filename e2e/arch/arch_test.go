@@ -41,6 +41,7 @@ var rules = []rule{
 	{"transport/grpclink", []string{"std", "transport", "transport/identity", "transport/tunnel", "transport/packetlink", "transport/grpclink/linkpb", "google.golang.org/grpc/...", "google.golang.org/protobuf/...", "google.golang.org/genproto/googleapis/rpc/errdetails", "github.com/klauspost/compress/zstd", "go.etcd.io/bbolt/...", "go.uber.org/zap/..."}, "adapters know their interface only, and only this one has gRPC"},
 	{"transport/grpclink/linkpb", []string{"std", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, "what is on the wire is generated"},
 	{"transport/natslink", []string{"std", "transport", "transport/identity", "transport/tunnel", "transport/mux", "github.com/nats-io/...", "github.com/cloudevents/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "golang.org/x/sys/..."}, "adapters know their interface only, and only this one has a NATS server"},
+	{"transport/multihub", []string{"std", "transport", "go.etcd.io/bbolt/...", "go.uber.org/zap/...", "golang.org/x/sync/errgroup"}, "what makes one hub of several knows none of them"},
 	{"transport/natslink/monitor", []string{"std"}, "what a server says of itself is read from outside"},
 	{"transport/netfault", []string{"std"}, "a bad network knows nothing of what crosses it"},
 	{"backend", []string{"std", "sync/resource"}, "what a store promises holds for all of them"},

@@ -19,15 +19,16 @@ import (
 
 // TestDestination plays what becomes of Applications where their destination says which agent
 // has them: edge-1 and edge-2, on whose spokes Argo CD runs, and beside them edge-3, which is
-// autonomous. The hub has Argo CD's own server and its ApplicationSet controller.
+// autonomous. One is there over NATS, the others over gRPC. The hub has Argo CD's own server and
+// its ApplicationSet controller.
 func TestDestination(t *testing.T) {
 	t.Parallel()
 	by := func(more ...string) []string {
 		return append([]string{"--destination-based-mapping", "--allowed-namespaces", "team-*"}, more...)
 	}
 	w := newWorldBy(t, map[string][]string{
-		"":       {"--destination-based-mapping", "--allowed-namespaces", "team-*,private"},
-		"edge-1": by("--create-namespace"), "edge-2": by(),
+		"":       {"--destination-based-mapping", "--allowed-namespaces", "team-*,private", "--transport=nats,grpc"},
+		"edge-1": by("--create-namespace"), "edge-2": by(grpc), "edge-3": {grpc},
 	}, []string{"edge-3"},
 		stack.ClusterConfig{Name: "hub", Server: true, ApplicationSets: true, ApplicationNamespaces: []string{"team-*", "edge-3", "private"}},
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true, ApplicationNamespaces: []string{"team-*"}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 // A program is our principal or one of our agents.
 type program struct {
 	*stack.Process
-	monitor string // where its NATS server tells of itself
+	monitor string // where its NATS server tells of itself, "" if it has none
 	health  string // where it says how it is
 }
 
@@ -25,9 +26,9 @@ type program struct {
 func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconfig, client string, args ...string) *program {
 	name := command + "-on-" + c.Name()
 	health, nats := w.port(t), w.port(t)
-	p := &program{
-		monitor: fmt.Sprint("127.0.0.1:", nats),
-		health:  fmt.Sprintf("http://127.0.0.1:%d", health),
+	p := &program{health: fmt.Sprintf("http://127.0.0.1:%d", health)}
+	if !slices.Contains(args, grpc) {
+		p.monitor = fmt.Sprint("127.0.0.1:", nats)
 	}
 	p.Process = w.stack.Process(stack.ProcessConfig{
 		Name: name,
@@ -80,7 +81,10 @@ const (
 	newClient = "KUBE_FEATURE_WatchListClient=true"
 )
 
-// streams returns the last sequence of each stream of the program's NATS server.
+// streams returns the last sequence of each stream of the program's NATS server, if it has one.
 func (p *program) streams(ctx context.Context) (map[string]uint64, error) {
+	if p.monitor == "" {
+		return nil, nil
+	}
 	return monitor.Sequences(ctx, p.monitor)
 }

@@ -26,9 +26,10 @@ var requestDeaths = flag.Int("request-deaths", 5, "how often the principal dies 
 
 // TestRequests plays what the users of the hub's real argocd-server and argocd CLI ask of
 // spokes on which Argo CD runs: of a managed one and of an autonomous one.
+// They are there over gRPC.
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, []string{"edge-2"},
+	w := newWorldBy(t, map[string][]string{"": {grpc}, "edge-1": {grpc}, "edge-2": {grpc}}, []string{"edge-2"},
 		stack.ClusterConfig{Name: "hub", Controllers: true, Etcd: true, Server: true, ApplicationNamespaces: []string{"edge-*"}},
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
 		stack.ClusterConfig{Name: "spoke-2", ArgoCD: true},

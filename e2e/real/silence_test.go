@@ -16,7 +16,8 @@ import (
 
 // A picture is what can be seen of a world from outside: the version of each object that
 // travels on each cluster, and how many messages have gone into each stream of the NATS servers,
-// those in which the two sides compare their tables included.
+// those in which the two sides compare their tables included. Of what passes over gRPC only what
+// comes of it is seen.
 type picture map[string]string
 
 // picture takes a picture of the clusters, and of the servers in our programs that run.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,8 @@ type world struct {
 	dir        string // of the programs and what they keep
 	kubeconfig string // with the administrator's context for each cluster, by its name
 	principal  *program
-	leafPort   int
+	leafPort   int               // where the principal listens, over NATS
+	grpcPort   int               // and over gRPC
 	api        *netfault.Line    // from the principal to the hub's API server
 	agents     map[string]*agent // that have been started
 	stores     stores
@@ -114,11 +116,14 @@ func newWorldBy(t *testing.T, flags map[string][]string, autonomous []string, cl
 	w.ctl(t, "pki", "init")
 	w.ctl(t, "pki", "issue", "principal", "--ip", "127.0.0.1")
 	w.stores = newStores(t, w)
-	w.leafPort = w.port(t)
+	w.leafPort, w.grpcPort = w.port(t), w.port(t)
 	w.principal = w.newPrincipal(t)
 	require.NoError(t, w.principal.Start(t.Context()))
 	return w
 }
+
+// grpc among the flags of an agent has it connect over gRPC; the others do over NATS.
+const grpc = "--transport=grpc"
 
 // newPrincipal prepares the principal, which reaches the API server by a line of its own.
 func (w *world) newPrincipal(t *testing.T, args ...string) *program {
@@ -131,7 +136,10 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 		args = append(args, "--redis-server-address", w.redis, "--stale-after", stale.String())
 	}
 	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
-		append([]string{"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--admin-listen", w.desk()}, append(args, w.flags[""]...)...)...)
+		append([]string{
+			"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--grpc-listen", fmt.Sprint("127.0.0.1:", w.grpcPort),
+			"--admin-listen", w.desk(),
+		}, append(args, w.flags[""]...)...)...)
 }
 
 // stale is how long an agent may be away before its cluster is shown as failed.
@@ -236,19 +244,23 @@ func (w *world) agent(t *testing.T, name string) *agent {
 
 // newAgent prepares the program of a registered agent.
 func (w *world) newAgent(t *testing.T, name string) *agent {
-	line, err := netfault.Listen(func() string { return fmt.Sprint("127.0.0.1:", w.leafPort) })
+	port := w.leafPort
+	if slices.Contains(w.flags[name], grpc) {
+		port = w.grpcPort
+	}
+	line, err := netfault.Listen(func() string { return fmt.Sprint("127.0.0.1:", port) })
 	require.NoError(t, err)
 	cluster := w.stack.Cluster(spokes[name])
 	a := &agent{name: name, line: line}
 	a.hub, a.spoke = place{w.hub, name, resource.Application}, place{cluster, argocd, resource.Application}
-	host, port, err := net.SplitHostPort(line.Addr())
+	host, at, err := net.SplitHostPort(line.Addr())
 	require.NoError(t, err)
 	client := newClient
 	if name == "edge-1" {
 		client = oldClient
 	}
 	a.program = w.program(t, "agent", cluster, w.account(t, cluster), client,
-		append([]string{"--agent-mode", w.mode(name), "--server-address", host, "--server-port", port}, w.flags[name]...)...)
+		append([]string{"--agent-mode", w.mode(name), "--server-address", host, "--server-port", at}, w.flags[name]...)...)
 	w.agents[name] = a
 	return a
 }

@@ -37,6 +37,7 @@ func TestKubernetesScripts(t *testing.T) {
 		"patch":     c.patch,
 		"delete":    c.delete,
 		"app":       c.app,
+		"uid":       c.uid,
 		"account":   c.account,
 		"requests":  c.requests,
 	}, func(e *testscript.Env) error {
@@ -128,6 +129,13 @@ func (c clusters) app(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("Application %s/%s on %s is in the end: %s", args[1], args[2], args[0], got)
+}
+
+// uid sets an environment variable to the UID of an Application.
+func (c clusters) uid(ts *testscript.TestScript, _ bool, args []string) {
+	o, err := apps(c.on(ts, args, 4, "uid cluster namespace name variable"), args[1]).Get(c.t.Context(), args[2], metav1.GetOptions{})
+	ts.Check(err)
+	ts.Setenv(args[3], string(o.GetUID()))
 }
 
 // account writes a kubeconfig that has the rights of a ServiceAccount, once they are known

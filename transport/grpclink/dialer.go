@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -36,6 +38,14 @@ type DialerConfig struct {
 
 // copyFile is the name of the file in StateDir.
 const copyFile = "grpc-copy.db"
+
+// Discard removes what an agent has kept in its StateDir, which no process may use.
+func Discard(stateDir string) error {
+	if err := os.Remove(filepath.Join(stateDir, copyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("grpclink: remove what is kept: %w", err)
+	}
+	return nil
+}
 
 // A Dialer is an agent's end. It implements transport.Dialer and transport.Troubled.
 type Dialer struct {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
@@ -100,6 +102,22 @@ func lockDir(dir string) (*os.File, error) {
 		return fail(err)
 	}
 	return f, nil
+}
+
+// Discard removes all messages that are kept in a store directory, which no process may use.
+func Discard(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // nothing was written to it
+	if err := os.RemoveAll(filepath.Join(dir, server.JetStreamStoreDir)); err != nil {
+		return fmt.Errorf("natslink: remove what is kept: %w", err)
+	}
+	return nil
 }
 
 // errLost says that a store directory is gone, or is another than the one that is in use.

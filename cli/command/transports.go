@@ -1,0 +1,129 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/grpclink"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/multihub"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink"
+)
+
+// The tables of transports. Each value of --transport is a row in them, and nothing else. An end
+// of a transport is made of credentials, which are read only once its flags are known to be right.
+type (
+	newHub    func(*identity.Credentials, identity.Method) (transport.Hub, error)
+	newDialer func(*identity.Credentials) (transport.Dialer, error)
+)
+
+func hubTransports() map[string]func(*cli.Context, *zap.Logger) (newHub, error) {
+	return map[string]func(*cli.Context, *zap.Logger) (newHub, error){"nats": natsHub, "grpc": grpcHub}
+}
+
+func agentTransports() map[string]func(*cli.Context, *zap.Logger) (newDialer, error) {
+	return map[string]func(*cli.Context, *zap.Logger) (newDialer, error){"nats": natsLeaf, "grpc": grpcDialer}
+}
+
+// keepingFirst are the transports in the order in which agents are looked for on them: those come
+// first that keep more.
+var keepingFirst = []string{"nats", "grpc"}
+
+// discards removes what a transport has kept on this side's disk.
+func discards() map[string]func(*cli.Context) error {
+	return map[string]func(*cli.Context) error{
+		"nats": func(c *cli.Context) error { return natslink.Discard(c.String("nats-store-dir")) },
+		"grpc": func(c *cli.Context) error { return grpclink.Discard(stateDir(c)) },
+	}
+}
+
+// principalTransports returns the transports that the principal is to serve, in order.
+func principalTransports(c *cli.Context) ([]string, error) {
+	bad := func(what string) error {
+		return &shell.UsageError{Where: "--transport", What: what, Advice: "write one of " + strings.Join(slices.Sorted(maps.Keys(hubTransports())), ", ") + ", or several with a comma between them"}
+	}
+	names := strings.Split(c.String("transport"), ",")
+	for i, name := range names {
+		switch {
+		case hubTransports()[name] == nil:
+			return nil, bad(fmt.Sprintf("%q is none of its values", name))
+		case slices.Contains(names[:i], name):
+			return nil, bad(name + " is there twice")
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return slices.Index(keepingFirst, a) - slices.Index(keepingFirst, b) })
+	return names, nil
+}
+
+// openHubs returns what makes the principal's end of its transports: of several, one that has an
+// agent go from one to another.
+func openHubs(c *cli.Context, names []string, log *zap.Logger) (newHub, error) {
+	var opens []newHub
+	for _, name := range names {
+		open, err := hubTransports()[name](c, log)
+		if err != nil {
+			return nil, err
+		}
+		opens = append(opens, open)
+	}
+	if len(opens) == 1 {
+		return opens[0], nil
+	}
+	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+		cfg := multihub.Config{Path: filepath.Join(stateDir(c), "agent-transports.db"), Log: log}
+		for i, open := range opens {
+			hub, err := open(own, method)
+			if err != nil {
+				return nil, err
+			}
+			cfg.Carriers = append(cfg.Carriers, multihub.Carrier{Name: names[i], Hub: hub})
+		}
+		return multihub.New(cfg)
+	}, nil
+}
+
+// lastTransports is the file in --state-dir that says which transports the program ran on last.
+const lastTransports = "transport"
+
+// discardStale removes what a transport has kept that was not in use when this program ran last:
+// it speaks of the past, and would be believed until the other side answers. Then it notes which
+// are in use now. Where it is not known what was in use, all stays.
+func discardStale(c *cli.Context, names []string, log *zap.Logger) error {
+	path := filepath.Join(stateDir(c), lastTransports)
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("command: read which transport was used last: %w", err)
+	}
+	now := strings.Join(names, ",")
+	last := strings.TrimSpace(string(text))
+	if last == now {
+		return nil
+	}
+	for _, name := range names {
+		if last == "" || slices.Contains(strings.Split(last, ","), name) {
+			continue
+		}
+		log.Info("what this transport has kept is of before another was used: it is removed, and filled anew", zap.String("transport", name), zap.String("last", last))
+		if err := discards()[name](c); err != nil {
+			return err
+		}
+	}
+	if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+		err = writeWhole(path, []byte(now+"\n"))
+	}
+	if err != nil {
+		log.Warn("it is not kept which transport is used: if another is used later, remove by hand what it has kept from before", zap.Error(err))
+	}
+	return nil
+}
