@@ -29,7 +29,7 @@ func agentCommand() *cli.Command {
 			f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
 			f.String("proxy", "", "", "the `URL` of the HTTP proxy by which the principal is reached, as http://host:port; direct is none, and empty is what HTTPS_PROXY and NO_PROXY say"),
 			f.Int("server-port", "REMOTE_PORT", natsPort, "the `port` of the principal; with --transport grpc it is 8443 unless it is given"),
-			f.String("creds", "", "", "the `method` by which the agent proves its name: userpass:<file>, in whose first line are its name and a password, with a colon between; empty is by its certificate"),
+			f.String("creds", "", "", "the `method` by which the agent proves its name: userpass:<file>, in whose first line are its name and a password, with a colon between; or header:, in plaintext to a proxy that does TLS and says who it is; empty is by its certificate"),
 			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
 			f.String("tls-client-key", "TLS_CLIENT_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_ROOT_CA_PATH", "", "a `file` with the CA of the principal's certificate"),

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"strings"
+
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
@@ -21,11 +23,17 @@ func grpcCommon(log *zap.Logger) grpclink.Common {
 }
 
 func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
-	listen, err := doorOf(c, "grpc-listen", grpcPort)
-	if err != nil {
-		return nil, err
+	listen := c.String("grpc-listen")
+	if !strings.HasPrefix(listen, unixSocket) {
+		var err error
+		if listen, err = doorOf(c, "grpc-listen", grpcPort); err != nil {
+			return nil, err
+		}
 	}
 	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+		if err := guarded(c, listen, own); err != nil {
+			return nil, err
+		}
 		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Credentials: own, Authenticate: method.Prove})
 	}, nil
 }

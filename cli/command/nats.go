@@ -108,6 +108,9 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 		return nil, err
 	}
 	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+		if err := headed("--auth", own); err != nil {
+			return nil, err
+		}
 		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: method.Prove})
 	}, nil
 }
@@ -122,6 +125,9 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
+		if err := headed("--creds", own); err != nil {
+			return nil, err
+		}
 		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: connect, Proxy: proxy, Credentials: own})
 	}, nil
 }

@@ -36,7 +36,11 @@ func agentTLS() tlsFlags {
 
 // authOf returns how agents prove their names to a principal.
 func authOf(c *cli.Context) (identity.Method, error) {
-	m, err := identity.ParseMethod(c.String("auth"), identity.Terms{})
+	proxies, err := identity.ParseProxies(c.String("trusted-proxy-cidr"))
+	if err != nil {
+		return identity.Method{}, &shell.UsageError{Where: "--trusted-proxy-cidr", What: err.Error(), Advice: "write where the proxies are, such as 10.0.0.0/8,fd00::/8"}
+	}
+	m, err := identity.ParseMethod(c.String("auth"), identity.Terms{Proxies: proxies})
 	if err != nil {
 		return m, &shell.UsageError{Where: "--auth", What: err.Error(), Advice: "write one such as mtls:uri:spiffe://example[.]com/agent/(.+)"}
 	}

@@ -15,28 +15,23 @@ import (
 // authorization is the header in which an agent without a certificate says who it is.
 const authorization = "authorization"
 
-// An acquaintance is what is known of who has opened a connection. It is found out once, at the
-// first call: to find it out may cost more than the call, and who has said a wrong password
-// cannot say another by the same connection.
+// An acquaintance is what is known of a connection. It is not known by that who makes a call: a
+// proxy may carry those of several agents by one connection, and each says for itself whose it is.
 type acquaintance struct {
 	credentials.AuthInfo
-
-	once  sync.Once
-	proof identity.Proof
-	err   error
+	mu sync.Mutex // one password is checked at a time, see prove
 }
 
-// prove returns who has opened the connection.
+// prove returns who has made a call.
 func (a *acquaintance) prove(ctx context.Context, who func(identity.Shown) (identity.Proof, error)) (identity.Proof, error) {
-	a.once.Do(func() {
-		said, _ := metadata.FromIncomingContext(ctx)
-		s := identity.Shown{Login: loginOf(said.Get(authorization)), Header: said.Get}
-		if info, ok := a.AuthInfo.(credentials.TLSInfo); ok {
-			s.TLS = &info.State
-		}
-		a.proof, a.err = who(s)
-	})
-	return a.proof, a.err
+	said, _ := metadata.FromIncomingContext(ctx)
+	s := identity.Shown{Login: loginOf(said.Get(authorization)), Header: said.Get}
+	if info, ok := a.AuthInfo.(credentials.TLSInfo); ok {
+		s.TLS = &info.State
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return who(s)
 }
 
 // loginOf returns the Login in a header; zero if there is none.
@@ -59,5 +54,6 @@ func (s saying) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{authorization: "Basic " + base64.StdEncoding.EncodeToString([]byte(l.User+":"+l.Password))}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (s saying) RequireTransportSecurity() bool { return true }
+// RequireTransportSecurity implements credentials.PerRPCCredentials. Who speaks in plaintext says
+// nothing.
+func (s saying) RequireTransportSecurity() bool { return !s.own.Plain() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,12 +17,13 @@ import (
 // A HubConfig configures the principal's end.
 type HubConfig struct {
 	Common
-	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
+	// Listen is the host:port that agents connect to, or unix:path, where a proxy does on their
+	// behalf. Port 0 is any: see Hub.Addr.
 	Listen string
-	// Credentials are what agents are met with. Once they are replaced, agents that they do not
+	// Credentials are what agents are met with: over TLS, unless they are plain. Once they are replaced, agents that they do not
 	// trust any more are cut off.
 	Credentials *identity.Credentials
-	// Authenticate finds out who has opened a connection, once for each.
+	// Authenticate finds out who has made a call, one of a connection at a time.
 	Authenticate identity.Prover
 	// Admissions is how many agents may connect in a second, after half as many at once. Those
 	// beyond are told when to come again. 0 is DefaultAdmissions.
@@ -46,7 +46,7 @@ func NewHub(c HubConfig) (*Hub, error) {
 	if c.Common, err = c.check(); err != nil {
 		return fail(err)
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+	if err := checkListen(c.Listen); err != nil {
 		return fail(err)
 	}
 	if c.Admissions == 0 {
@@ -74,7 +74,7 @@ func NewHub(c HubConfig) (*Hub, error) {
 // once.
 func (h *Hub) Run(ctx context.Context) error {
 	defer h.serving.End()
-	listener, err := net.Listen("tcp", h.config.Listen)
+	listener, err := listen(h.config.Listen)
 	if err != nil {
 		return fmt.Errorf("grpclink: hub: %w", err)
 	}

@@ -27,7 +27,7 @@ const window = 1 << 20
 // heartbeats, and closed by the keepalive, which asks only where nothing is heard.
 func (c HubConfig) serverOptions(d *desk) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(&certified{TransportCredentials: credentials.NewTLS(c.Credentials.Server()), desk: d}),
+		grpc.Creds(&certified{TransportCredentials: over(c.Credentials.Server()), desk: d}),
 		grpc.MaxRecvMsgSize(maxPacket), grpc.MaxSendMsgSize(maxPacket),
 		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2 * window),

@@ -28,6 +28,8 @@ type Bundle struct {
 	// Users are, at a principal, those who say a password and show no certificate. nil is that
 	// everybody has to show one.
 	Users Users
+	// Plain is that there is no TLS, and none of the above: a proxy beside this side does it.
+	Plain bool
 }
 
 // A Source reads a Bundle as it is now.
@@ -51,7 +53,7 @@ func (k Kept) Read(ctx context.Context) (b Bundle, err error) {
 }
 
 func (b Bundle) equal(c Bundle) bool {
-	return b.sameTexts(c) && b.Login == c.Login && maps.Equal(b.Users, c.Users)
+	return b.sameTexts(c) && b.Login == c.Login && b.Plain == c.Plain && maps.Equal(b.Users, c.Users)
 }
 
 // sameTexts reports whether certificates and key are the same.
@@ -74,6 +76,9 @@ func (b Bundle) whose() string { return strings.TrimSpace(b.what() + " " + b.Cer
 func (b Bundle) read(now time.Time) (*tls.Certificate, *x509.CertPool, error) {
 	fail := func(err error) (*tls.Certificate, *x509.CertPool, error) {
 		return nil, nil, fmt.Errorf("identity: %w", err)
+	}
+	if b.Plain {
+		return nil, nil, nil
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b.CA.PEM) {

@@ -24,9 +24,9 @@ type Credentials struct {
 // A credential is one state of Credentials.
 type credential struct {
 	bundle Bundle
-	cert   *tls.Certificate // nil: this side has a Login
-	pool   *x509.CertPool
-	server *tls.Config // one, so that sessions can be resumed until it is replaced
+	cert   *tls.Certificate // nil: this side has a Login, or speaks in plaintext
+	pool   *x509.CertPool   // nil: in plaintext
+	server *tls.Config      // one, so that sessions can be resumed until it is replaced
 }
 
 // NewCredentials returns Credentials. It fails if a peer would not take them. now is what
@@ -137,6 +137,9 @@ func (c *Credentials) Claims(agent string) error {
 	return nil
 }
 
+// Plain reports whether there is to be no TLS, which a proxy does.
+func (c *Credentials) Plain() bool { return c.get().bundle.Plain }
+
 // Expiry returns when the own certificate expires; zero if there is none.
 func (c *Credentials) Expiry() time.Time {
 	_, end := c.get().life()
@@ -152,9 +155,12 @@ func (c *credential) life() (begin, end time.Time) {
 }
 
 // Server returns the configuration of a server that serves only peers with a certificate of
-// the CA; or any, where Users say who may be served.
+// the CA; or any, where Users say who may be served. It is nil if there is to be no TLS.
 func (c *Credentials) Server() *tls.Config {
 	now := c.get() // for who looks; each connection is made by the next
+	if now.bundle.Plain {
+		return nil
+	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: now.bundle.clientAuth(),
@@ -166,8 +172,11 @@ func (c *Credentials) Server() *tls.Config {
 }
 
 // Client returns the configuration of a client that trusts only a server with a certificate
-// of the CA for host, a name or an IP address.
+// of the CA for host, a name or an IP address. It is nil if there is to be no TLS.
 func (c *Credentials) Client(host string) *tls.Config {
+	if c.Plain() {
+		return nil
+	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ServerName: host,

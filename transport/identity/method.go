@@ -3,6 +3,7 @@ package identity
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -16,10 +17,14 @@ type Method struct {
 }
 
 // Terms are what Methods need to be told beside what they are called with.
-type Terms struct{}
+type Terms struct {
+	// Proxies are where proxies may be that are believed whom they have met, beside this machine.
+	Proxies []netip.Prefix
+}
 
 // methods are all Methods, by what they are called. Each is made of what stands behind that.
 var methods = map[string]func(rest string, t Terms) (Method, error){
+	"header":       header,
 	"mtls:subject": bySubject,
 	"mtls:uri":     byURI,
 	"userpass":     userpass,
@@ -28,6 +33,7 @@ var methods = map[string]func(rest string, t Terms) (Method, error){
 // own are the ways in which an agent proves its name other than by a certificate of its own, by
 // what they are called. Each says what reads all that its Credentials need.
 var own = map[string]func(rest string, t Terms) (func(Kept) Source, error){
+	"header":   behindProxy,
 	"userpass": ownLogin,
 }
 

@@ -69,6 +69,9 @@ func NewHub(c HubConfig) (*Hub, error) {
 	if c.Credentials == nil || c.Authenticate == nil {
 		return fail(errors.New("credentials and authentication are needed"))
 	}
+	if c.Credentials.Plain() {
+		return fail(errPlain)
+	}
 	host, port, err := splitAddress(c.Listen)
 	if err != nil {
 		return fail(err)

@@ -81,6 +81,9 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if c.Credentials == nil {
 		return fail(errors.New("credentials are needed"))
 	}
+	if c.Credentials.Plain() {
+		return fail(errPlain)
+	}
 	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
 		return fail(err)
 	}

@@ -2,6 +2,7 @@ package natslink
 
 import (
 	"encoding/base64"
+	"errors"
 	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -12,6 +13,9 @@ import (
 // An agent without a certificate says its Login when it connects. User and password of a leaf
 // node's remote are those of when its server was started; what answers the hub's challenge is
 // asked for with each connection, so that a Login which is replaced needs no other server.
+
+// errPlain refuses credentials by which a proxy is to say who an agent is.
+var errPlain = errors.New("a connection over NATS has no headers in which a proxy could say who an agent is")
 
 // sayLogin is what answers the challenge: user and password, with a colon between.
 func sayLogin(own *identity.Credentials) server.SignatureHandler {
