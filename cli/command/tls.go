@@ -14,6 +14,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/identity/workload"
 )
 
 // renewEvery is how often certificate, key and CA are read anew.
@@ -34,13 +35,24 @@ func agentTLS() tlsFlags {
 	return tlsFlags{cert: "tls-client-cert", key: "tls-client-key", pair: "tls-secret-name", ca: "root-ca-path", caSecret: "root-ca-secret-name"}
 }
 
+// termsOf returns what methods need to be told beside --auth or --creds.
+func termsOf(c *cli.Context) (t identity.Terms, err error) {
+	if t.Proxies, err = identity.ParseProxies(c.String("trusted-proxy-cidr")); err != nil {
+		return t, &shell.UsageError{Where: "--trusted-proxy-cidr", What: err.Error(), Advice: "write where the proxies are, such as 10.0.0.0/8,fd00::/8"}
+	}
+	if t.Workload, err = workload.Source(c.String("spiffe-endpoint-socket")); err != nil {
+		return t, &shell.UsageError{Where: "--spiffe-endpoint-socket", What: err.Error(), Advice: "write one such as unix:///run/spire/sockets/agent.sock"}
+	}
+	return t, nil
+}
+
 // authOf returns how agents prove their names to a principal.
 func authOf(c *cli.Context) (identity.Method, error) {
-	proxies, err := identity.ParseProxies(c.String("trusted-proxy-cidr"))
+	t, err := termsOf(c)
 	if err != nil {
-		return identity.Method{}, &shell.UsageError{Where: "--trusted-proxy-cidr", What: err.Error(), Advice: "write where the proxies are, such as 10.0.0.0/8,fd00::/8"}
+		return identity.Method{}, err
 	}
-	m, err := identity.ParseMethod(c.String("auth"), identity.Terms{Proxies: proxies})
+	m, err := identity.ParseMethod(c.String("auth"), t)
 	if err != nil {
 		return m, &shell.UsageError{Where: "--auth", What: err.Error(), Advice: "write one such as mtls:uri:spiffe://example[.]com/agent/(.+)"}
 	}
@@ -49,7 +61,11 @@ func authOf(c *cli.Context) (identity.Method, error) {
 
 // credsOf returns what makes the source of an agent's credentials.
 func credsOf(c *cli.Context) (func(identity.Kept) identity.Source, error) {
-	source, err := identity.ParseOwn(c.String("creds"), identity.Terms{})
+	t, err := termsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	source, err := identity.ParseOwn(c.String("creds"), t)
 	if err != nil {
 		return nil, &shell.UsageError{Where: "--creds", What: err.Error(), Advice: "write one such as userpass:edge-1.creds, or leave it out where the agent has a certificate"}
 	}

@@ -31,6 +31,7 @@ var rules = []rule{
 	{"sync/project", []string{"std", "sync/resource", "github.com/gobwas/glob", "github.com/dlclark/regexp2"}, "what a project permits is decided from what it says alone, with the patterns as Argo CD reads them"},
 	{"sync/verify", []string{"std", "sync/resource", "backend"}, "what judges the engine must not be the engine"},
 	{"transport", []string{"std", "github.com/cloudevents/sdk-go/v2/event"}, "what a link promises holds for all of them"},
+	{"transport/identity/workload", []string{"std", "transport/identity", "github.com/spiffe/go-spiffe/v2/..."}, "only this knows who gives identities, and no adapter does"},
 	{"transport/identity/...", []string{"std", "transport/identity/...", "golang.org/x/crypto/bcrypt", "go.uber.org/zap/..."}, "identity is the one thing that adapters share"},
 	{"transport/linktest/tlstest", []string{"std", "transport", "transport/linktest", "transport/identity/...", "transport/netfault", "github.com/cloudevents/...", "github.com/stretchr/testify/require", "golang.org/x/crypto/bcrypt", "go.uber.org/zap/..."}, "what transports over TLS share knows none of them"},
 	{"transport/linktest/...", []string{"std", "transport", "transport/linktest/...", "github.com/cloudevents/...", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/net/nettest", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},

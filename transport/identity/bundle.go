@@ -28,6 +28,9 @@ type Bundle struct {
 	// Users are, at a principal, those who say a password and show no certificate. nil is that
 	// everybody has to show one.
 	Users Users
+	// Peer is the URI that a principal's certificate has to have. "" is that it has to be for the
+	// host that was dialled.
+	Peer string
 	// Plain is that there is no TLS, and none of the above: a proxy beside this side does it.
 	Plain bool
 }
@@ -53,7 +56,7 @@ func (k Kept) Read(ctx context.Context) (b Bundle, err error) {
 }
 
 func (b Bundle) equal(c Bundle) bool {
-	return b.sameTexts(c) && b.Login == c.Login && b.Plain == c.Plain && maps.Equal(b.Users, c.Users)
+	return b.sameTexts(c) && b.Login == c.Login && b.Plain == c.Plain && b.Peer == c.Peer && maps.Equal(b.Users, c.Users)
 }
 
 // sameTexts reports whether certificates and key are the same.

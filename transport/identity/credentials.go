@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -172,7 +173,7 @@ func (c *Credentials) Server() *tls.Config {
 }
 
 // Client returns the configuration of a client that trusts only a server with a certificate
-// of the CA for host, a name or an IP address. It is nil if there is to be no TLS.
+// of the CA for host, a name or an IP address, or for the Peer of the Bundle. It is nil if there is to be no TLS.
 func (c *Credentials) Client(host string) *tls.Config {
 	if c.Plain() {
 		return nil
@@ -189,7 +190,7 @@ func (c *Credentials) Client(host string) *tls.Config {
 		// The library would verify by a pool of CAs that cannot be replaced: we do what it does.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
-			return c.get().verify(s.PeerCertificates, x509.VerifyOptions{DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+			return c.get().verifyServer(s.PeerCertificates, host)
 		},
 	}
 }
@@ -207,6 +208,23 @@ func (c *Credentials) Trusts(p Proof, now time.Time) error {
 		return err
 	}
 	return p.stands(cur, now)
+}
+
+// verifyServer returns why who was dialled as host is not the principal.
+func (c *credential) verifyServer(peer []*x509.Certificate, host string) error {
+	o := x509.VerifyOptions{DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	id := c.bundle.Peer
+	if id == "" {
+		return c.verify(peer, o)
+	}
+	o.DNSName = ""
+	if err := c.verify(peer, o); err != nil {
+		return err
+	}
+	if has := uris(peer[0]); !slices.Equal(has, []string{id}) {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: peer, Err: fmt.Errorf("identity: the principal is to be %s, and not %q", id, has)}
+	}
+	return nil
 }
 
 func (c *credential) verify(peer []*x509.Certificate, o x509.VerifyOptions) error {

@@ -20,6 +20,8 @@ type Method struct {
 type Terms struct {
 	// Proxies are where proxies may be that are believed whom they have met, beside this machine.
 	Proxies []netip.Prefix
+	// Workload reads a Bundle from the SPIFFE Workload API; nil where there is none.
+	Workload Source
 }
 
 // methods are all Methods, by what they are called. Each is made of what stands behind that.
@@ -27,6 +29,7 @@ var methods = map[string]func(rest string, t Terms) (Method, error){
 	"header":       header,
 	"mtls:subject": bySubject,
 	"mtls:uri":     byURI,
+	"spiffe":       spiffe,
 	"userpass":     userpass,
 }
 
@@ -34,6 +37,7 @@ var methods = map[string]func(rest string, t Terms) (Method, error){
 // what they are called. Each says what reads all that its Credentials need.
 var own = map[string]func(rest string, t Terms) (func(Kept) Source, error){
 	"header":   behindProxy,
+	"spiffe":   ownSPIFFE,
 	"userpass": ownLogin,
 }
 

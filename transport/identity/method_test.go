@@ -61,7 +61,7 @@ func TestMethods(t *testing.T) {
 		})
 	}
 	for auth, want := range map[string]string{
-		"mtls":               "begins with no method that is known: header, mtls:subject, mtls:uri, userpass",
+		"mtls":               "begins with no method that is known: header, mtls:subject, mtls:uri, spiffe, userpass",
 		"userpass:":          "no file is named",
 		"mtls:uri:(":         "missing closing )",
 		"mtls:subject:CN=.*": "has no group",
