@@ -18,7 +18,7 @@ func agentCommand() *cli.Command {
 	f := shell.Flags("ARGOCD_AGENT_")
 	flags, before := f.WithFile(slices.Concat(
 		[]cli.Flag{
-			f.String("agent-name", "NAME", "", "the agent's `name`; empty is the common name of its certificate"),
+			f.String("agent-name", "NAME", "", "the agent's `name`; empty is the common name of its certificate, or the one that --creds says"),
 			f.String("agent-mode", "MODE", "autonomous", "the `mode` in which the agent was registered: managed (Applications are written on the control plane) or autonomous (here); argocd-agentctl agent create registers managed ones by default"),
 			f.String("namespace,n", "", "argocd", "the `namespace` of Argo CD and the agent on this cluster"),
 			f.String("adoption-policy", "", "always", "the `policy` for an Application that is here already when the control plane has one of its name: always (it is taken over) or never"),
@@ -26,6 +26,8 @@ func agentCommand() *cli.Command {
 			f.String("on-application-recreate", "", "ignore", "the `policy` for a copy that somebody here has deleted, and that is made again: ignore (it begins anew), clear-status (so does its status; here it always does) or resync (besides, it is synced once)"),
 			f.Bool("observe", "", "join a cluster without touching it: nothing is written on it but what is adopted; see argocd-agentctl plan and adopt"),
 			f.Duration("operation-expiry", "", 24*time.Hour, "how old a sync asked for on the control plane may be for the agent to begin it, a `duration`; an older one ends as failed; 0 is any age"),
+			f.String("creds", "", "", "the `method` by which the agent proves its name: userpass:<file>, in whose first line are its name and a password, with a colon between; or spiffe:<ID>, by a certificate of the SPIFFE Workload API to the principal that has this SPIFFE ID; or header:, in plaintext to a proxy that does TLS and says who it is; empty is by its certificate"),
+			f.String("spiffe-endpoint-socket", "", "", "the `address` of the SPIFFE Workload API, as unix:///run/spire/sockets/agent.sock, with --creds spiffe:; empty is what SPIFFE_ENDPOINT_SOCKET says"),
 			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
 			f.String("tls-client-key", "TLS_CLIENT_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_ROOT_CA_PATH", "", "a `file` with the CA of the principal's certificate"),
@@ -75,11 +77,15 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	creds, err := credsOf(c)
+	if err != nil {
+		return err
+	}
 	cluster, err := openCluster(c, resource.Agent, log)
 	if err != nil {
 		return err
 	}
-	own, err := agentTLS().open(c, cluster.secrets, log)
+	own, err := agentTLS().open(c, cluster.secrets, creds, log)
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,11 @@ func (a *agentCheck) close() {
 // tls is a stage: whether this side has credentials, and the principal shows a certificate that
 // is good by them.
 func (a *agentCheck) tls(ctx context.Context) (string, error) {
-	read, err := agentTLS().reader(a.c, a.read)
+	creds, err := credsOf(a.c)
+	if err != nil {
+		return "", err
+	}
+	read, err := agentTLS().reader(a.c, a.read, creds)
 	if err != nil {
 		return "", err
 	}
@@ -100,7 +104,9 @@ func (a *agentCheck) tls(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", &check.Failure{Err: err, Advice: "give the agent a certificate of the principal's CA: argocd-agentctl pki issue agent NAME, or agent reconfigure NAME --reissue"}
 	}
-	a.own = own
+	if a.own = own; own.Plain() {
+		return "", check.Skipped("--creds header: it is in plaintext, to a proxy")
+	}
 	conn, err := a.shake(ctx)
 	if err != nil {
 		return "", err
@@ -115,16 +121,19 @@ func (a *agentCheck) identity(ctx context.Context) (string, error) {
 	if err := checkAgentName(a.c, a.own); err != nil {
 		return "", err
 	}
-	conn, err := a.shake(ctx)
-	if err != nil {
-		return "", err
+	said := "agent " + name
+	if !a.own.Plain() {
+		conn, err := a.shake(ctx)
+		if err != nil {
+			return "", err
+		}
+		err = accepted(ctx, conn)
+		_ = conn.Close() // nothing was written
+		if err != nil {
+			return "", &check.Failure{Err: err, Advice: refusedAdvice(a.own)}
+		}
+		said = fmt.Sprintf("the principal takes what agent %s shows", name)
 	}
-	err = accepted(ctx, conn)
-	_ = conn.Close() // nothing was written
-	if err != nil {
-		return "", &check.Failure{Err: err, Advice: refusedAdvice(a.own)}
-	}
-	said := fmt.Sprintf("the principal takes the certificate of agent %s", name)
 	if a.c.Bool("no-session") {
 		return said + "; whether it is registered was not looked at", nil
 	}
@@ -133,6 +142,7 @@ func (a *agentCheck) identity(ctx context.Context) (string, error) {
 			return said + ", and the agent that runs here is connected", nil
 		}
 	}
+	var err error
 	if a.met, err = meet(ctx, a.open, a.own, a.heard); err != nil {
 		return "", err
 	}

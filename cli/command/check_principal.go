@@ -126,16 +126,26 @@ func (p *principalCheck) rights(ctx context.Context) ([][]byte, error) {
 	return texts, nil
 }
 
+// plaintext is why there is no certificate to look at.
+const plaintext = "--auth header: a proxy does TLS, and speaks to the principal in plaintext"
+
 // certificates is a stage: whether the principal's certificate, its key and the CA are there,
 // and good.
 func (p *principalCheck) certificates(ctx context.Context) (string, error) {
-	read, err := principalTLS().reader(p.c, p.cluster.secrets)
+	method, err := authOf(p.c)
+	if err != nil {
+		return "", err
+	}
+	read, err := principalTLS().reader(p.c, p.cluster.secrets, method.Source)
 	if err != nil {
 		return "", err
 	}
 	b, err := read(ctx)
 	if err == nil {
 		p.own, err = identity.NewCredentials(b, time.Now())
+	}
+	if err == nil && p.own.Plain() {
+		return "", check.Skipped(plaintext)
 	}
 	if err == nil {
 		p.leaf, err = tls.X509KeyPair(b.Cert.PEM, b.Key.PEM)

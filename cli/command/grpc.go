@@ -1,6 +1,8 @@
 package command
 
 import (
+	"strings"
+
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
@@ -21,12 +23,18 @@ func grpcCommon(log *zap.Logger) grpclink.Common {
 }
 
 func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
-	listen, method, err := doorOf(c, "grpc-listen", grpcPort)
-	if err != nil {
-		return nil, err
+	listen := c.String("grpc-listen")
+	if !strings.HasPrefix(listen, unixSocket) {
+		var err error
+		if listen, err = doorOf(c, "grpc-listen", grpcPort); err != nil {
+			return nil, err
+		}
 	}
-	return func(own *identity.Credentials) (transport.Hub, error) {
-		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Websocket: c.Bool("enable-websocket"), Credentials: own, Authenticate: method})
+	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+		if err := guarded(c, listen, own); err != nil {
+			return nil, err
+		}
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Websocket: c.Bool("enable-websocket"), Credentials: own, Authenticate: method.Prove})
 	}, nil
 }
 
@@ -44,6 +52,8 @@ func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
 func grpcAdvice() map[string]string {
 	return map[string]string{
 		"another session of this agent has begun":                                      "another agent has connected under this one's name and with its certificate: stop one of them",
+		"identity: no such user and password":                                          "the principal's file has another password for this agent, or none: see argocd-agentctl userpass",
+		"identity: the peer has said no user and password":                             "the principal asks for a password: see --creds",
 		"agent is not registered":                                                      "register it on the principal's side (argocd-agentctl agent create), and see the principal's log",
 		"failed to verify certificate: x509: certificate signed by unknown authority":  "this side and the other have certificates of different CAs: compare --root-ca-path on both",
 		"remote error: tls: ":                                                          "the principal does not take this agent's certificate: compare --root-ca-path on both sides, and see the principal's log",

@@ -104,7 +104,7 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	listen, method, err := doorOf(c, "nats-leaf-listen", natsPort)
+	listen, err := doorOf(c, "nats-leaf-listen", natsPort)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,11 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(own *identity.Credentials) (transport.Hub, error) {
-		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, WebsocketListen: websocket, Credentials: own, Authenticate: method})
+	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+		if err := headed("--auth", own); err != nil {
+			return nil, err
+		}
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, WebsocketListen: websocket, Credentials: own, Authenticate: method.Prove})
 	}, nil
 }
 
@@ -127,24 +130,22 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
+		if err := headed("--creds", own); err != nil {
+			return nil, err
+		}
 		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own})
 	}, nil
 }
 
-// doorOf returns where a principal listens for agents, by a flag, and how they prove their
-// names there.
-func doorOf(c *cli.Context, flag string, standard int) (listen string, m identity.Method, err error) {
+// doorOf returns where a principal listens for agents, by a flag.
+func doorOf(c *cli.Context, flag string, standard int) (listen string, err error) {
 	if _, err := shell.Needed(c, flag, fmt.Sprintf("write :%d", standard)); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	if listen, err = shell.Address(c, flag); err != nil {
-		return "", nil, err
+		return "", err
 	}
-	if err := apartFromHealth(c, flag, listen); err != nil {
-		return "", nil, err
-	}
-	m, err = authOf(c)
-	return listen, m, err
+	return listen, apartFromHealth(c, flag, listen)
 }
 
 // natsAdvice says what to do about what the NATS servers complain of.

@@ -115,9 +115,13 @@ func natsBackendTLS(c *cli.Context) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// certifiedName returns the name that an agent has by its certificate, which is in a file.
+// certifiedName returns the name that an agent has by its certificate or login, which is in a file.
 func certifiedName(c *cli.Context) (string, error) {
-	own, err := agentTLS().open(c, noSecrets("--backend nats"), zap.NewNop())
+	creds, err := credsOf(c)
+	if err != nil {
+		return "", err
+	}
+	own, err := agentTLS().open(c, noSecrets("--backend nats"), creds, zap.NewNop())
 	if err != nil {
 		return "", err
 	}

@@ -28,10 +28,12 @@ func principalCommand() *cli.Command {
 			f.Bool("allow-spoke-roles", "", "let the projects of autonomous agents say who is in their roles (groups and tokens)"),
 			f.Bool("sync-unscoped-repositories", "", "send repositories and credentials of no project to all managed agents; else they stay on the control plane"),
 			f.String("nats-leaf-listen", "", ":7422", "the `address` to which agents connect, with --transport nats"),
-			f.String("grpc-listen", "", ":8443", "the `address` to which agents connect, with --transport grpc"),
+			f.String("grpc-listen", "", ":8443", "the `address` to which agents connect, with --transport grpc; or unix:path, a socket to which a proxy does"),
 			f.Bool("enable-websocket", "", "let agents come by websocket too to the --grpc-listen address, with --transport grpc"),
 			f.String("nats-websocket-listen", "", "", "the `address` to which agents connect by websocket, with --transport nats, such as :8444; empty is off"),
-			f.String("auth", "", "", "the `method` by which agents prove their names: mtls:subject:<regex> or mtls:uri:<regex>, which match the whole subject or a URI of the certificate, and whose group 1 is the name; empty is the certificate's common name"),
+			f.String("auth", "", "", "the `method` by which agents prove their names: mtls:subject:<regex> or mtls:uri:<regex>, which match the whole subject or a URI of the certificate, and whose group 1 is the name; or userpass:<file>, by passwords, see argocd-agentctl userpass; or spiffe:<regex>, as mtls:uri: by certificates and CAs of the SPIFFE Workload API; or header:<Header>:<regex>, by what a proxy says that does TLS before the principal; empty is the certificate's common name"),
+			f.String("spiffe-endpoint-socket", "", "", "the `address` of the SPIFFE Workload API, as unix:///run/spire/sockets/agent.sock, with --auth spiffe:; empty is what SPIFFE_ENDPOINT_SOCKET says"),
+			f.String("trusted-proxy-cidr", "", "", "the `CIDRs` from which proxies may say who an agent is, with --auth header: and beside this machine; with a comma between them"),
 			f.String("tls-cert", "TLS_SERVER_CERT_PATH", "", "a `file` with the principal's certificate"),
 			f.String("tls-key", "TLS_SERVER_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_SERVER_ROOT_CA_PATH", "", "a `file` with the CA of agents' certificates"),
@@ -87,16 +89,20 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if err != nil {
 		return h, err
 	}
+	method, err := authOf(c)
+	if err != nil {
+		return h, err
+	}
 	if h.cluster, err = openCluster(c, resource.Principal, log); err != nil {
 		return h, err
 	}
-	if h.own, err = principalTLS().open(c, h.cluster.secrets, log); err != nil {
+	if h.own, err = principalTLS().open(c, h.cluster.secrets, method.Source, log); err != nil {
 		return h, err
 	}
 	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
 		return h, err
 	}
-	h.hub, err = open(h.own.Credentials)
+	h.hub, err = open(h.own.Credentials, method)
 	return h, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 // given returns the context of a command that was given these flags.
@@ -23,6 +24,8 @@ func given(t *testing.T, flags map[string]string) *cli.Context {
 	c.Context = t.Context()
 	return c
 }
+
+func inFiles(k identity.Kept) identity.Source { return k.Read }
 
 func TestCertificatesComeFromFilesOrSecrets(t *testing.T) {
 	in := map[string]map[string][]byte{
@@ -39,9 +42,9 @@ func TestCertificatesComeFromFilesOrSecrets(t *testing.T) {
 		return in[name], nil
 	}
 	for _, ca := range []string{"hub", "spoke", "both"} {
-		read, err := principalTLS().reader(given(t, map[string]string{"tls-secret-name": "pair", "tls-ca-secret-name": ca}), get)
+		kept, err := principalTLS().kept(given(t, map[string]string{"tls-secret-name": "pair", "tls-ca-secret-name": ca}), get)
 		require.NoError(t, err)
-		b, err := read(t.Context())
+		b, err := kept.Read(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"cert", "key", "ca"}, []string{string(b.Cert.PEM), string(b.Key.PEM), string(b.CA.PEM)})
 		require.Equal(t, "Secret pair, tls.key", b.Key.Where)
@@ -52,7 +55,7 @@ func TestCertificatesComeFromFilesOrSecrets(t *testing.T) {
 	files := throwaway.Files(dir, "edge-1")
 	own, err := agentTLS().open(given(t, map[string]string{
 		"tls-client-cert": files.Cert, "tls-client-key": files.Key, "root-ca-path": files.CA, "tls-secret-name": "pair",
-	}), get, zap.NewNop())
+	}), get, inFiles, zap.NewNop())
 	require.NoError(t, err)
 	require.Equal(t, "edge-1", own.Credentials.Name())
 	again, err := own.Read(t.Context())
@@ -66,7 +69,7 @@ func TestCertificatesComeFromFilesOrSecrets(t *testing.T) {
 		"no Secret other":                                 {"tls-secret-name": "pair", "root-ca-secret-name": "other"},
 		"read CA: Secret spoke, ca.crt holds no PEM cert": {"tls-secret-name": "pair", "root-ca-secret-name": "spoke"},
 	} {
-		_, err := agentTLS().open(given(t, flags), get, zap.NewNop())
+		_, err := agentTLS().open(given(t, flags), get, inFiles, zap.NewNop())
 		require.ErrorContains(t, err, want)
 	}
 }

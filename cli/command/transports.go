@@ -24,7 +24,7 @@ import (
 // The tables of transports. Each value of --transport is a row in them, and nothing else. An end
 // of a transport is made of credentials, which are read only once its flags are known to be right.
 type (
-	newHub    func(*identity.Credentials) (transport.Hub, error)
+	newHub    func(*identity.Credentials, identity.Method) (transport.Hub, error)
 	newDialer func(*identity.Credentials) (transport.Dialer, error)
 )
 
@@ -80,10 +80,10 @@ func openHubs(c *cli.Context, names []string, log *zap.Logger) (newHub, error) {
 	if len(opens) == 1 {
 		return opens[0], nil
 	}
-	return func(own *identity.Credentials) (transport.Hub, error) {
+	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
 		cfg := multihub.Config{Path: filepath.Join(stateDir(c), "agent-transports.db"), Log: log}
 		for i, open := range opens {
-			hub, err := open(own)
+			hub, err := open(own, method)
 			if err != nil {
 				return nil, err
 			}
@@ -102,8 +102,9 @@ const lastTransports = "transport"
 func discardStale(c *cli.Context, names []string, log *zap.Logger) error {
 	path := filepath.Join(stateDir(c), lastTransports)
 	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("command: read which transport was used last: %w", err)
+	unknown := err
+	if errors.Is(err, fs.ErrNotExist) {
+		unknown = nil
 	}
 	now := strings.Join(names, ",")
 	last := strings.TrimSpace(string(text))
@@ -119,10 +120,11 @@ func discardStale(c *cli.Context, names []string, log *zap.Logger) error {
 			return err
 		}
 	}
-	if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+	err = os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
 		err = writeWhole(path, []byte(now+"\n"))
 	}
-	if err != nil {
+	if err = errors.Join(unknown, err); err != nil {
 		log.Warn("it is not kept which transport is used: if another is used later, remove by hand what it has kept from before", zap.Error(err))
 	}
 	return nil

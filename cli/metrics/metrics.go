@@ -116,7 +116,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if c.source.Conflict != nil {
 		out <- prometheus.MustNewConstMetric(c.rival, prometheus.GaugeValue, number(c.source.Conflict()))
 	}
-	out <- prometheus.MustNewConstMetric(c.expiry, prometheus.GaugeValue, float64(c.source.Expiry().Unix()))
+	if at := c.source.Expiry(); !at.IsZero() {
+		out <- prometheus.MustNewConstMetric(c.expiry, prometheus.GaugeValue, float64(at.Unix()))
+	}
 	if c.source.Troubles == nil {
 		return
 	}

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
@@ -136,7 +135,8 @@ func (m *met) Recv() (*linkpb.Packet, error) {
 // dialOptions returns those of one connection: a session's, which is connected once.
 func (c DialerConfig) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(credentials.NewTLS(c.Credentials.Client(c.host))),
+		grpc.WithTransportCredentials(over(c.Credentials.Client(c.host))),
+		grpc.WithPerRPCCredentials(saying{c.Credentials}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
 		grpc.WithContextDialer(c.route.Dial),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience}),

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 // copyQuota is the trouble of an agent whose table is larger than it may be.
@@ -45,10 +46,11 @@ func (d *desk) receives(conn net.Conn, info credentials.AuthInfo) net.Conn {
 	if !ok {
 		return conn
 	}
-	agent, err := d.authenticate(shown.State)
-	if err != nil || agent == "" {
-		return conn // its calls are told
+	proof, err := d.authenticate(d.trust, identity.Shown{TLS: &shown.State})
+	if err != nil || proof.Agent == "" {
+		return conn // its calls are told, or say who it is
 	}
+	agent := proof.Agent
 	is, extra := d.lobby.enter(agent, conn)
 	if extra != nil {
 		d.offend(agent, fmt.Errorf("it has more than %d connections at once; the oldest is closed", maxConnections))

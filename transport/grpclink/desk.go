@@ -3,8 +3,6 @@ package grpclink
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -39,7 +36,7 @@ const patience = 10 * time.Second
 type desk struct {
 	linkpb.UnimplementedLinkServer
 	common
-	authenticate func(tls.ConnectionState) (string, error)
+	authenticate identity.Prover
 	trust        *identity.Credentials
 	presence     transport.Presence
 	log          *zap.Logger
@@ -56,11 +53,11 @@ type desk struct {
 
 // A seat is what there is of a registered agent.
 type seat struct {
-	end     *packetlink.End     // nil while the Link is not open
-	session *session            // the newest; it may have ended
-	process string              // that it is of
-	shown   []*x509.Certificate // by which it was let in
-	door    door                // so that one agent does not keep out the others
+	end     *packetlink.End // nil while the Link is not open
+	session *session        // the newest; it may have ended
+	process string          // that it is of
+	proof   identity.Proof  // by which it was let in
+	door    door            // so that one agent does not keep out the others
 }
 
 // How often one agent may connect.
@@ -178,25 +175,32 @@ func (d *desk) Table(p linkpb.Link_TableServer) error {
 // A visitor is who has made a call.
 type visitor struct {
 	agent string
-	from  string              // the address
-	shown []*x509.Certificate // which prove the name
+	from  string // the address
+	proof identity.Proof
 }
 
-// visitor returns who has made a call, as its certificate proves it.
+// visitor returns who has made a call, as its connection proves it.
 func (d *desk) visitor(ctx context.Context) (v visitor, err error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return v, unproven(errors.New("nobody is known to call"))
 	}
 	v.from = p.Addr.String()
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	met, ok := p.AuthInfo.(*acquaintance)
 	if !ok {
-		return v, unproven(errors.New("the connection is not one of TLS"))
+		return v, unproven(errors.New("nothing is known of the connection"))
 	}
-	if v.agent, err = d.authenticate(info.State); err != nil {
+	v.proof, err = met.prove(ctx, func(s identity.Shown) (identity.Proof, error) {
+		s.From = p.Addr
+		return d.authenticate(d.trust, s)
+	})
+	v.agent = v.proof.Agent
+	switch {
+	case errors.Is(err, identity.ErrBusy):
+		return v, crowded(comeAgain)
+	case err != nil:
 		return v, unproven(err)
 	}
-	v.shown = info.State.PeerCertificates
 	return v, nil
 }
 
@@ -257,7 +261,7 @@ func (d *desk) take(s *session, p transport.Presence, v visitor) (*packetlink.En
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx) // the newest is the one that is there
 	}
-	if err := d.trust.Trusts(v.agent, v.shown, time.Now()); err != nil {
+	if err := d.trust.Trusts(v.proof, time.Now()); err != nil {
 		return nil, unproven(err)
 	}
 	if before := seat.session; before != nil && seat.process != p.Process {
@@ -265,7 +269,7 @@ func (d *desk) take(s *session, p transport.Presence, v visitor) (*packetlink.En
 	} else if before != nil {
 		before.end(unserved("this agent has connected again"))
 	}
-	seat.session, seat.process, seat.shown = s, p.Process, v.shown
+	seat.session, seat.process, seat.proof = s, p.Process, v.proof
 	s.conn, s.wake = seat.end.Begin(p), seat.end.Wake
 	return seat.end, nil
 }
@@ -273,14 +277,14 @@ func (d *desk) take(s *session, p transport.Presence, v visitor) (*packetlink.En
 // watch cuts agents off that are not to be trusted any more: their certificates have expired,
 // the CA is another, or they are blocked. They connect again once they are.
 func (d *desk) watch(ctx context.Context) {
-	d.trust.Patrol(ctx, func(distrusted func(string, []*x509.Certificate) error) {
+	d.trust.Patrol(ctx, func(distrusted func(identity.Proof) error) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for agent, s := range d.seats {
 			if s.session == nil || s.session.ctx.Err() != nil {
 				continue
 			}
-			if err := distrusted(agent, s.shown); err != nil {
+			if err := distrusted(s.proof); err != nil {
 				d.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
 				s.session.end(unproven(err))
 			}

@@ -20,7 +20,7 @@ import (
 // A DialerConfig configures an agent's end.
 type DialerConfig struct {
 	Common
-	// Agent is the agent's name. The hub must find the same in the certificate.
+	// Agent is the agent's name. The hub must find the same in what proves it.
 	Agent string
 	// Connect is the host:port of the principal.
 	Connect string

@@ -2,7 +2,6 @@ package grpclink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -20,15 +19,17 @@ import (
 // A HubConfig configures the principal's end.
 type HubConfig struct {
 	Common
-	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
+	// Listen is the host:port that agents connect to, or unix:path, where a proxy does on their
+	// behalf. Port 0 is any: see Hub.Addr.
 	Listen string
 	// Websocket says that agents may come to it by websocket too, at WebsocketPath.
 	Websocket bool
-	// Credentials are what agents are met with. Once they are replaced, agents that they do not
+	// Credentials are what agents are met with: over TLS, unless they are plain. Once they are
+	// replaced, agents that they do not
 	// trust any more are cut off.
 	Credentials *identity.Credentials
-	// Authenticate returns the name of the agent that has opened a connection.
-	Authenticate func(tls.ConnectionState) (agent string, err error)
+	// Authenticate finds out who has made a call, one of a connection at a time.
+	Authenticate identity.Prover
 	// Admissions is how many agents may connect in a second, after half as many at once. Those
 	// beyond are told when to come again. 0 is DefaultAdmissions.
 	Admissions int
@@ -56,7 +57,7 @@ func NewHub(c HubConfig) (*Hub, error) {
 	if c.Common, err = c.check(); err != nil {
 		return fail(err)
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+	if err := checkListen(c.Listen); err != nil {
 		return fail(err)
 	}
 	if c.Admissions == 0 {
@@ -65,6 +66,8 @@ func NewHub(c HubConfig) (*Hub, error) {
 	switch {
 	case c.Credentials == nil, c.Authenticate == nil:
 		return fail(errors.New("credentials and authentication are needed"))
+	case c.Websocket && c.Credentials.Plain():
+		return fail(errors.New("what comes by websocket is over TLS, and these credentials are for plaintext"))
 	case c.Admissions < 0:
 		return fail(fmt.Errorf("%d admissions in a second", c.Admissions))
 	}
@@ -119,7 +122,7 @@ func (h *Hub) Run(ctx context.Context) error {
 
 // listen returns the listener of agents' connections, bare and in websockets.
 func (c HubConfig) listen() (net.Listener, error) {
-	l, err := net.Listen("tcp", c.Listen)
+	l, err := listen(c.Listen)
 	if err != nil || !c.Websocket {
 		return l, err
 	}

@@ -27,7 +27,7 @@ const window = 1 << 20
 // heartbeats, and closed by the keepalive, which asks only where nothing is heard.
 func (c HubConfig) serverOptions(d *desk) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(&certified{TransportCredentials: credentials.NewTLS(c.Credentials.Server()), desk: d}),
+		grpc.Creds(&certified{TransportCredentials: over(c.Credentials.Server()), desk: d}),
 		grpc.MaxRecvMsgSize(maxPacket), grpc.MaxSendMsgSize(maxPacket),
 		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2 * window),
@@ -47,7 +47,8 @@ type certified struct {
 	desk *desk
 }
 
-// ServerHandshake implements credentials.TransportCredentials.
+// ServerHandshake implements credentials.TransportCredentials. What it tells of a connection is
+// its acquaintance.
 func (c *certified) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, info, err := c.TransportCredentials.ServerHandshake(conn)
 	if err != nil && proofless(err) && c.desk.teller.news("handshake "+err.Error(), time.Now()) {
@@ -56,7 +57,7 @@ func (c *certified) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthIn
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.desk.receives(secured, info), info, nil
+	return c.desk.receives(secured, info), &acquaintance{AuthInfo: info}, nil
 }
 
 // Clone implements credentials.TransportCredentials.

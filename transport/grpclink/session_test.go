@@ -1,7 +1,6 @@
 package grpclink
 
 import (
-	"crypto/tls"
 	"fmt"
 	"strings"
 	"sync"
@@ -83,9 +82,9 @@ func TestWhoIsNotRegisteredIsToldSoOnce(t *testing.T) {
 	core, said := observer.New(zap.WarnLevel)
 	config.Logger = zap.New(core)
 	tries := make(chan struct{}, 100)
-	config.Authenticate = func(s tls.ConnectionState) (string, error) {
+	config.Authenticate = func(c *identity.Credentials, s identity.Shown) (identity.Proof, error) {
 		tries <- struct{}{}
-		return identity.SubjectName(s)
+		return identity.SubjectName(c, s)
 	}
 	h, _ := startHub(t, config)
 	address := addr(t, h)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,10 +25,10 @@ type Credentials struct {
 // A credential is one state of Credentials.
 type credential struct {
 	bundle Bundle
-	cert   tls.Certificate
-	pool   *x509.CertPool
-	server *tls.Config // one, so that sessions can be resumed until it is replaced
-	open   *tls.Config // the same for EnvelopeServer
+	cert   *tls.Certificate // nil: this side has a Login, or speaks in plaintext
+	pool   *x509.CertPool   // nil: in plaintext
+	server *tls.Config      // one, so that sessions can be resumed until it is replaced
+	open   *tls.Config      // the same for EnvelopeServer
 }
 
 // NewCredentials returns Credentials. It fails if a peer would not take them. now is what
@@ -45,16 +46,28 @@ func newCredential(b Bundle, now time.Time) (*credential, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &credential{
-		bundle: b, cert: cert, pool: pool,
-		server: &tls.Config{
-			MinVersion:   tls.VersionTLS13,
-			Certificates: []tls.Certificate{cert},
-			ClientAuth:   tls.RequireAndVerifyClientCert,
-			ClientCAs:    pool,
-		},
-		open: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: http1},
-	}, nil
+	next := &credential{bundle: b, cert: cert, pool: pool}
+	if cert != nil {
+		next.server = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*cert}, ClientAuth: b.clientAuth(), ClientCAs: pool}
+		next.open = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, NextProtos: http1}
+	}
+	return next, nil
+}
+
+// clientAuth returns what a principal asks of those who connect.
+func (b Bundle) clientAuth() tls.ClientAuthType {
+	if b.Users != nil {
+		return tls.NoClientCert
+	}
+	return tls.RequireAndVerifyClientCert
+}
+
+// name returns the name that this side goes by of itself.
+func (c *credential) name() string {
+	if c.cert == nil {
+		return c.bundle.Login.User
+	}
+	return c.cert.Leaf.Subject.CommonName
 }
 
 func (c *Credentials) get() *credential {
@@ -75,8 +88,8 @@ func (c *Credentials) Replace(b Bundle, now time.Time) (changed bool, err error)
 	if err != nil {
 		return false, err
 	}
-	if was, is := c.now.cert.Leaf.Subject.CommonName, next.cert.Leaf.Subject.CommonName; was != is {
-		return false, fmt.Errorf("identity: certificate %s is of %q, and not of %q as before: restart to use it", b.Cert.Where, is, was)
+	if was, is := c.now.name(), next.name(); was != is {
+		return false, fmt.Errorf("identity: %s is of %q, and not of %q as before: restart to use it", b.whose(), is, was)
 	}
 	c.now = next
 	c.tell()
@@ -107,30 +120,54 @@ func (c *Credentials) Changed() <-chan struct{} {
 	return c.changed
 }
 
-// Name returns the common name of the own certificate.
-func (c *Credentials) Name() string { return c.get().cert.Leaf.Subject.CommonName }
+// Name returns the common name of the own certificate, or the user of the Login.
+func (c *Credentials) Name() string { return c.get().name() }
+
+// Login returns what is to be said where there is no certificate of this side's, else the zero
+// Login.
+func (c *Credentials) Login() Login { return c.get().bundle.Login }
 
 // Claims finds out now what would otherwise be a connection that carries nothing: it returns
-// an error if the own certificate is that of another agent, as far as it tells. One that has
-// URIs may prove its name by them.
+// an error if the own certificate or Login is that of another agent, as far as it tells. A
+// certificate that has URIs may prove its name by them.
 func (c *Credentials) Claims(agent string) error {
-	leaf := c.get().cert.Leaf
-	if name := leaf.Subject.CommonName; len(leaf.URIs) == 0 && CheckName(name) == nil && name != agent {
-		return fmt.Errorf("identity: the certificate is of agent %q, not of %q", name, agent)
+	now := c.get()
+	name := now.name()
+	byURI := now.cert != nil && len(now.cert.Leaf.URIs) > 0
+	if !byURI && CheckName(name) == nil && name != agent {
+		return fmt.Errorf("identity: the %s is of agent %q, not of %q", now.bundle.what(), name, agent)
 	}
 	return nil
 }
 
-// Expiry returns when the own certificate expires.
-func (c *Credentials) Expiry() time.Time { return c.get().cert.Leaf.NotAfter }
+// Plain reports whether there is to be no TLS, which a proxy does.
+func (c *Credentials) Plain() bool { return c.get().bundle.Plain }
+
+// Expiry returns when the own certificate expires; zero if there is none.
+func (c *Credentials) Expiry() time.Time {
+	_, end := c.get().life()
+	return end
+}
+
+// life returns when the own certificate begins and ends to hold; zero if there is none.
+func (c *credential) life() (begin, end time.Time) {
+	if c.cert == nil {
+		return begin, end
+	}
+	return c.cert.Leaf.NotBefore, c.cert.Leaf.NotAfter
+}
 
 // Server returns the configuration of a server that serves only peers with a certificate of
-// the CA.
+// the CA; or any, where Users say who may be served. It is nil if there is to be no TLS.
 func (c *Credentials) Server() *tls.Config {
+	now := c.get() // for who looks; each connection is made by the next
+	if now.bundle.Plain {
+		return nil
+	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		ClientAuth: tls.RequireAndVerifyClientCert,
-		ClientCAs:  c.get().pool, // for who looks; each connection is made by the next
+		ClientAuth: now.bundle.clientAuth(),
+		ClientCAs:  now.pool,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			return c.get().server, nil
 		},
@@ -138,19 +175,24 @@ func (c *Credentials) Server() *tls.Config {
 }
 
 // Client returns the configuration of a client that trusts only a server with a certificate
-// of the CA for host, a name or an IP address.
+// of the CA for host, a name or an IP address, or for the Peer of the Bundle. It is nil if there is to be no TLS.
 func (c *Credentials) Client(host string) *tls.Config {
+	if c.Plain() {
+		return nil
+	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ServerName: host,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			cert := c.get().cert
-			return &cert, nil
+			if cert := c.get().cert; cert != nil {
+				return cert, nil
+			}
+			return &tls.Certificate{}, nil // there is none to show
 		},
 		// The library would verify by a pool of CAs that cannot be replaced: we do what it does.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
-			return c.get().verify(s.PeerCertificates, x509.VerifyOptions{DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+			return c.get().verifyServer(s.PeerCertificates, host)
 		},
 	}
 }
@@ -189,16 +231,36 @@ func (c *Credentials) EnvelopeClient(host string) *tls.Config {
 	}
 }
 
-// Trusts returns why an agent is not let in by certificates that it has shown, its own the
-// first: be it now, or although it once was.
-func (c *Credentials) Trusts(agent string, shown []*x509.Certificate, now time.Time) error {
+// Trusts returns why an agent is not let in by what it has proved: be it now, or although it
+// once was.
+func (c *Credentials) Trusts(p Proof, now time.Time) error {
 	c.mu.Lock()
-	blocked := c.blocked // never changed in place
+	blocked, cur := c.blocked, c.now // never changed in place
 	c.mu.Unlock()
-	if err := blocked.check(agent, shown); err != nil {
+	if p.stands == nil {
+		return errUnproved
+	}
+	if err := blocked.check(p.Agent, p.Certificates); err != nil {
 		return err
 	}
-	return c.get().verify(shown, x509.VerifyOptions{CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return p.stands(cur, now)
+}
+
+// verifyServer returns why who was dialled as host is not the principal.
+func (c *credential) verifyServer(peer []*x509.Certificate, host string) error {
+	o := x509.VerifyOptions{DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	id := c.bundle.Peer
+	if id == "" {
+		return c.verify(peer, o)
+	}
+	o.DNSName = ""
+	if err := c.verify(peer, o); err != nil {
+		return err
+	}
+	if has := uris(peer[0]); !slices.Equal(has, []string{id}) {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: peer, Err: fmt.Errorf("identity: the principal is to be %s, and not %q", id, has)}
+	}
+	return nil
 }
 
 func (c *credential) verify(peer []*x509.Certificate, o x509.VerifyOptions) error {

@@ -3,7 +3,6 @@ package identity_test
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
 	"regexp"
@@ -64,9 +63,9 @@ func newOffice(t *testing.T) office {
 	return office{t, pki.Options{Now: time.Now(), Lifetime: time.Hour}}
 }
 
-// shake has a client and a server meet, and returns what each of them says of it, and the
-// certificates that the client has shown.
-func shake(t *testing.T, client, server *tls.Config) (shown []*x509.Certificate, ofClient, ofServer error) {
+// shake has a client and a server meet, and returns what each of them says of it, and by
+// what the client has proved its name.
+func shake(t *testing.T, client, server *tls.Config) (proof identity.Proof, ofClient, ofServer error) {
 	at, err := net.Listen("tcp", "127.0.0.1:0") // with room for what is said last
 	require.NoError(t, err)
 	defer func() { require.NoError(t, at.Close()) }()
@@ -87,10 +86,11 @@ func shake(t *testing.T, client, server *tls.Config) (shown []*x509.Certificate,
 	s := tls.Server(here, server)
 	if ofServer = s.Handshake(); ofServer == nil {
 		_, ofServer = s.Write([]byte{1})
-		shown = s.ConnectionState().PeerCertificates
+		state := s.ConnectionState()
+		proof, _ = identity.SubjectName(nil, identity.Shown{TLS: &state}) // the zero one if it shows none
 	}
 	require.NoError(t, here.Close())
-	return shown, <-ended, ofServer
+	return proof, <-ended, ofServer
 }
 
 // Each connection is made by what the Credentials are when it is made.
@@ -126,11 +126,11 @@ func TestConnectionsAreMadeByTheNewestCredentials(t *testing.T) {
 	shown, c, s := shake(t, client, server)
 	require.NoError(t, errors.Join(c, s))
 
-	require.NoError(t, hub.Trusts("edge", shown, o.options.Now))
-	require.ErrorContains(t, hub.Trusts("edge", shown, o.options.Now.Add(2*time.Hour)), "expired")
+	require.NoError(t, hub.Trusts(shown, o.options.Now))
+	require.ErrorContains(t, hub.Trusts(shown, o.options.Now.Add(2*time.Hour)), "expired")
 	replace(hub, bundle(o.server(was), was))
-	require.ErrorContains(t, hub.Trusts("edge", shown, o.options.Now), "unknown authority")
-	require.ErrorContains(t, hub.Trusts("edge", nil, o.options.Now), "no certificate")
+	require.ErrorContains(t, hub.Trusts(shown, o.options.Now), "unknown authority")
+	require.ErrorContains(t, hub.Trusts(identity.Proof{Agent: "edge"}, o.options.Now), "nothing proves")
 }
 
 // Who is blocked, by name or by certificate, is trusted no more, and told why; without it all
@@ -141,7 +141,7 @@ func TestBlocklist(t *testing.T) {
 	hub, edge := o.credentials(bundle(o.server(ca), ca)), o.credentials(bundle(o.agent(ca, "edge"), ca))
 	shown, c, s := shake(t, edge.Client("127.0.0.1"), hub.Server())
 	require.NoError(t, errors.Join(c, s))
-	print := identity.Fingerprint(shown[0])
+	print := identity.Fingerprint(shown.Certificates[0])
 	block := func(reasons map[string]string) error {
 		b, err := identity.NewBlocklist(reasons)
 		require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestBlocklist(t *testing.T) {
 		hub.Block(b)
 		<-changed
 		hub.Block(b)
-		return hub.Trusts("edge", shown, o.options.Now)
+		return hub.Trusts(shown, o.options.Now)
 	}
 	require.EqualError(t, block(map[string]string{"edge": "stolen"}), "identity: agent edge is on the blocklist: stolen")
 	require.NoError(t, block(map[string]string{"other": "", strings.Repeat("0", 64): ""}))

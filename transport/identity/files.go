@@ -54,7 +54,7 @@ func (f Files) Client(now time.Time) (*tls.Config, error) {
 	}
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
-		Certificates: []tls.Certificate{c.get().cert},
+		Certificates: []tls.Certificate{*c.get().cert},
 		RootCAs:      c.get().pool,
 	}, nil
 }

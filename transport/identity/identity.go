@@ -1,13 +1,12 @@
 // Package identity says who the peer of a connection is, and keeps what this side proves its
 // own name with: Credentials, which a Renewal replaces while connections are up.
 //
-// An agent is known by the common name of its client certificate, which its hub's CA
-// has signed. Every adapter asks here, so that one name means one agent on all of them.
+// A principal knows an agent by what a Method takes for proof: as a rule the common name of its
+// client certificate, which its hub's CA has signed. Every adapter asks here, so that one name
+// means one agent on all of them.
 package identity
 
 import (
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -28,17 +27,4 @@ func CheckName(name string) error {
 		return fmt.Errorf("identity: agent name %q is reserved", name)
 	}
 	return nil
-}
-
-// SubjectName returns the agent that has opened a connection: the common name of its
-// verified certificate. A connection whose certificate was not verified has no name.
-func SubjectName(s tls.ConnectionState) (string, error) {
-	if len(s.VerifiedChains) == 0 || len(s.VerifiedChains[0]) == 0 {
-		return "", errors.New("identity: the peer has shown no verified certificate")
-	}
-	name := s.VerifiedChains[0][0].Subject.CommonName
-	if err := CheckName(name); err != nil {
-		return "", err
-	}
-	return name, nil
 }

@@ -29,21 +29,23 @@ func TestCheckName(t *testing.T) {
 }
 
 func TestSubjectName(t *testing.T) {
-	named := func(cn string) tls.ConnectionState {
+	named := func(cn string) identity.Shown {
 		c := &x509.Certificate{Subject: pkix.Name{CommonName: cn}}
-		return tls.ConnectionState{PeerCertificates: []*x509.Certificate{c}, VerifiedChains: [][]*x509.Certificate{{c}}}
+		return identity.Shown{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{c}, VerifiedChains: [][]*x509.Certificate{{c}}}}
 	}
-	name, err := identity.SubjectName(named("north"))
+	proof, err := identity.SubjectName(nil, named("north"))
 	require.NoError(t, err)
-	require.Equal(t, "north", name)
+	require.Equal(t, "north", proof.Agent)
 
-	_, err = identity.SubjectName(named("kube-system"))
+	_, err = identity.SubjectName(nil, named("kube-system"))
 	require.ErrorContains(t, err, "reserved")
 
 	unverified := named("north")
-	unverified.VerifiedChains = nil
-	_, err = identity.SubjectName(unverified)
-	require.ErrorContains(t, err, "no verified certificate")
+	unverified.TLS.VerifiedChains = nil
+	for _, s := range []identity.Shown{unverified, {}} {
+		_, err = identity.SubjectName(nil, s)
+		require.ErrorContains(t, err, "no verified certificate")
+	}
 }
 
 // fixture is a PKI on disk.
@@ -105,10 +107,12 @@ func TestHandshakeTellsTheAgentsName(t *testing.T) {
 	s := tls.Server(here, server.Server())
 	require.NoError(t, s.Handshake())
 	require.NoError(t, <-failed)
-	name, err := identity.SubjectName(s.ConnectionState())
+	state := s.ConnectionState()
+	proof, err := identity.SubjectName(server, identity.Shown{TLS: &state})
 	require.NoError(t, err)
-	require.Equal(t, "north", name)
-	require.Equal(t, uint16(tls.VersionTLS13), s.ConnectionState().Version)
+	require.Equal(t, "north", proof.Agent)
+	require.NoError(t, server.Trusts(proof, f.now))
+	require.Equal(t, uint16(tls.VersionTLS13), state.Version)
 }
 
 func TestWhatIsWrongIsSaidInOneLine(t *testing.T) {

@@ -1,79 +1,82 @@
 package identity
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"maps"
-	"regexp"
+	"net/netip"
 	"slices"
 	"strings"
 )
 
-// A Method returns the name of the agent that has opened a connection, as the connection
-// proves it.
-type Method func(tls.ConnectionState) (agent string, err error)
+// A Method is a way in which agents prove their names to a principal.
+type Method struct {
+	// Prove finds out who they are.
+	Prove Prover
+	// Source returns what reads all that the principal's Credentials need for it.
+	Source func(Kept) Source
+}
 
-// methods are those that an agent's name can be proved by, by what they are called. Each makes
-// a Method of what stands behind that.
-var methods = map[string]func(rest string) (Method, error){
-	"mtls:subject": func(rest string) (Method, error) {
-		return matched(rest, "subject", func(c *x509.Certificate) []string { return []string{c.Subject.String()} })
-	},
-	"mtls:uri": func(rest string) (Method, error) {
-		return matched(rest, "URI", func(c *x509.Certificate) (all []string) {
-			for _, u := range c.URIs {
-				all = append(all, u.String())
-			}
-			return all
-		})
-	},
+// Terms are what Methods need to be told beside what they are called with.
+type Terms struct {
+	// Proxies are where proxies may be that are believed whom they have met, beside this machine.
+	Proxies []netip.Prefix
+	// Workload reads a Bundle from the SPIFFE Workload API; nil where there is none.
+	Workload Source
+}
+
+// methods are all Methods, by what they are called. Each is made of what stands behind that.
+var methods = map[string]func(rest string, t Terms) (Method, error){
+	"header":       header,
+	"mtls:subject": bySubject,
+	"mtls:uri":     byURI,
+	"spiffe":       spiffe,
+	"userpass":     userpass,
+}
+
+// own are the ways in which an agent proves its name other than by a certificate of its own, by
+// what they are called. Each says what reads all that its Credentials need.
+var own = map[string]func(rest string, t Terms) (func(Kept) Source, error){
+	"header":   behindProxy,
+	"spiffe":   ownSPIFFE,
+	"userpass": ownLogin,
 }
 
 // ParseMethod reads a Method as --auth has it, such as "mtls:uri:spiffe://example[.]com/agent/(.*)":
-// its name, a colon, and what it needs. "" is SubjectName.
-func ParseMethod(text string) (Method, error) {
+// its name, a colon, and what it needs. "" is that of SubjectName.
+func ParseMethod(text string, t Terms) (Method, error) {
 	if text == "" {
-		return SubjectName, nil
+		return Method{Prove: SubjectName, Source: asKept}, nil
 	}
-	for name, parse := range methods {
-		if rest, ok := strings.CutPrefix(text, name+":"); ok {
-			return parse(rest)
-		}
+	parse, rest, err := chosen(methods, text)
+	if err != nil {
+		return Method{}, err
 	}
-	return nil, fmt.Errorf("identity: %q begins with no method that is known: %s", text, strings.Join(slices.Sorted(maps.Keys(methods)), ", "))
+	return parse(rest, t)
 }
 
-// matched returns a Method for which one of the texts of a verified certificate matches a
-// regular expression as a whole, and its group 1 is the agent's name. If more than one does
-// they must agree.
-func matched(pattern, what string, texts func(*x509.Certificate) []string) (Method, error) {
-	re, err := regexp.Compile(`^(?:` + pattern + `)$`)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("identity: %w", err)
-	case re.NumSubexp() == 0:
-		return nil, fmt.Errorf("identity: %q has no group, which is to be the agent's name", pattern)
+// ParseOwn reads how an agent proves its name, as --creds has it, such as "userpass:edge-1.creds",
+// and returns what makes the Source of its Credentials. "" is by a certificate.
+func ParseOwn(text string, t Terms) (func(Kept) Source, error) {
+	if text == "" {
+		return asKept, nil
 	}
-	return func(s tls.ConnectionState) (string, error) {
-		if len(s.VerifiedChains) == 0 || len(s.VerifiedChains[0]) == 0 {
-			return "", errors.New("identity: the peer has shown no verified certificate")
+	parse, rest, err := chosen(own, text)
+	if err != nil {
+		return nil, err
+	}
+	return parse(rest, t)
+}
+
+// asKept is for who needs what is kept, and nothing else.
+func asKept(k Kept) Source { return k.Read }
+
+// chosen returns the row of a table that a text begins with, and what follows its name.
+func chosen[T any](table map[string]T, text string) (row T, rest string, err error) {
+	for name, row := range table {
+		if rest, ok := strings.CutPrefix(text, name+":"); ok {
+			return row, rest, nil
 		}
-		found := texts(s.VerifiedChains[0][0])
-		var names []string
-		for _, text := range found {
-			if m := re.FindStringSubmatch(text); m != nil {
-				names = append(names, m[1])
-			}
-		}
-		names = slices.Compact(slices.Sorted(slices.Values(names)))
-		switch len(names) {
-		case 0:
-			return "", fmt.Errorf("identity: no %s of the certificate matches --auth: it has %q", what, found)
-		case 1:
-			return names[0], CheckName(names[0])
-		}
-		return "", fmt.Errorf("identity: the certificate proves more than one name by --auth: %q", names)
-	}, nil
+	}
+	known := strings.Join(slices.Sorted(maps.Keys(table)), ", ")
+	return row, "", fmt.Errorf("identity: %q begins with no method that is known: %s", text, known)
 }

@@ -45,28 +45,28 @@ func TestMethods(t *testing.T) {
 		"nothing verified by name": {"", nil, "", "no verified certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			method, err := identity.ParseMethod(c.auth)
+			method, err := identity.ParseMethod(c.auth, identity.Terms{})
 			require.NoError(t, err)
 			state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{edge}}
 			if c.cert != nil {
 				state.VerifiedChains = [][]*x509.Certificate{{c.cert}}
 			}
-			agent, err := method(state)
+			proof, err := method.Prove(nil, identity.Shown{TLS: &state})
 			if c.wrong != "" {
 				require.ErrorContains(t, err, c.wrong)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, c.agent, agent)
+			require.Equal(t, c.agent, proof.Agent)
 		})
 	}
 	for auth, want := range map[string]string{
-		"mtls":               "begins with no method that is known: mtls:subject, mtls:uri",
-		"userpass:file":      "begins with no method that is known",
+		"mtls":               "begins with no method that is known: header, mtls:subject, mtls:uri, spiffe, userpass",
+		"userpass:":          "no file is named",
 		"mtls:uri:(":         "missing closing )",
 		"mtls:subject:CN=.*": "has no group",
 	} {
-		_, err := identity.ParseMethod(auth)
+		_, err := identity.ParseMethod(auth, identity.Terms{})
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -2,8 +2,6 @@ package identity
 
 import (
 	"context"
-	"crypto/x509"
-	"slices"
 	"time"
 )
 
@@ -12,8 +10,8 @@ const expiryEvery = time.Second
 
 // Patrol calls look whenever an agent that was let in may not be trusted any more, until ctx is
 // done: once a second, since certificates expire, and at once when the Credentials have changed.
-// look asks distrusted of each agent, and cuts off whoever it is given a reason for.
-func (c *Credentials) Patrol(ctx context.Context, look func(distrusted func(agent string, shown []*x509.Certificate) error)) {
+// look asks distrusted of each agent's Proof, and cuts off whoever it is given a reason for.
+func (c *Credentials) Patrol(ctx context.Context, look func(distrusted func(Proof) error)) {
 	t := time.NewTicker(expiryEvery)
 	defer t.Stop()
 	changed := c.Changed()
@@ -27,12 +25,12 @@ func (c *Credentials) Patrol(ctx context.Context, look func(distrusted func(agen
 		case <-t.C:
 		}
 		now := time.Now()
-		look(func(agent string, shown []*x509.Certificate) error {
+		look(func(p Proof) error {
 			// Only one of these can have changed what was found at the last look.
-			if !all && !slices.ContainsFunc(shown, func(c *x509.Certificate) bool { return now.After(c.NotAfter) }) {
+			if !all && !p.expired(now) {
 				return nil
 			}
-			return c.Trusts(agent, shown, now)
+			return c.Trusts(p, now)
 		})
 	}
 }

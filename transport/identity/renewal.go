@@ -11,7 +11,7 @@ import (
 type Renewal struct {
 	Credentials *Credentials
 	// Read reads them.
-	Read func(context.Context) (Bundle, error)
+	Read Source
 	// Every is how long they are believed.
 	Every time.Duration
 	Log   *zap.Logger
@@ -37,7 +37,7 @@ func (r Renewal) Run(ctx context.Context) error {
 				failed = 0
 			}
 			if failed == 2 && ctx.Err() == nil {
-				r.Log.Warn("the certificate, its key or the CA cannot be read anew: those of before stay in use",
+				r.Log.Warn("the credentials cannot be read anew: those of before stay in use",
 					zap.Error(err), zap.Time("expires", r.Credentials.Expiry()))
 			}
 			if e := r.Credentials.Expiry(); e != warned && r.late(now) {
@@ -54,8 +54,12 @@ func (r Renewal) look(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	before := r.Credentials.get().bundle
 	changed, err := r.Credentials.Replace(b, now)
-	if changed {
+	switch {
+	case changed && b.sameTexts(before):
+		r.Log.Info("users and passwords are replaced")
+	case changed:
 		r.Log.Info("certificate and CA are replaced", zap.Time("expires", r.Credentials.Expiry()))
 	}
 	return err
@@ -63,7 +67,6 @@ func (r Renewal) look(ctx context.Context, now time.Time) error {
 
 // late reports whether the certificate should have been replaced by now.
 func (r Renewal) late(now time.Time) bool {
-	leaf := r.Credentials.get().cert.Leaf
-	left := leaf.NotAfter.Sub(now)
-	return left < min(soon, leaf.NotAfter.Sub(leaf.NotBefore)/6)
+	begin, end := r.Credentials.get().life()
+	return !end.IsZero() && end.Sub(now) < min(soon, end.Sub(begin)/6)
 }

@@ -2,8 +2,6 @@ package natslink
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,7 +34,7 @@ const maxRefusals = 1000
 // A guard decides on connections from outside: only registered agents are let in, each
 // into its own account, and only for as long as their certificates hold.
 type guard struct {
-	authenticate func(tls.ConnectionState) (string, error)
+	authenticate identity.Prover
 	trust        *identity.Credentials
 	callers      *callers
 	origin       func(net.Addr) net.Addr // of a connection that this process itself has passed on
@@ -55,13 +53,13 @@ type guard struct {
 // A session is a connection of an agent.
 type session struct {
 	id    uint64
-	shown []*x509.Certificate // by which it was let in
+	proof identity.Proof // by which it was let in
 }
 
 // A newUser makes the user that an agent's connection is let in as.
 type newUser func() (*server.User, error)
 
-func newGuard(authenticate func(tls.ConnectionState) (string, error), trust *identity.Credentials, calls *callers, origin func(net.Addr) net.Addr, log *zap.Logger) *guard {
+func newGuard(authenticate identity.Prover, trust *identity.Credentials, calls *callers, origin func(net.Addr) net.Addr, log *zap.Logger) *guard {
 	return &guard{
 		authenticate: authenticate, trust: trust, callers: calls, origin: origin, log: log,
 		users: map[string]newUser{}, sessions: map[string]session{}, refused: map[string]time.Time{},
@@ -142,7 +140,8 @@ func (g *guard) session(agent string) uint64 {
 // admit lets a connection in as the user that it may be, and reports whether it has. One
 // that was let in is in its account before another agent can be let in or removed.
 func (g *guard) admit(c server.ClientAuthentication) bool {
-	agent, shown, err := g.name(c)
+	proof, err := g.prove(c)
+	agent := proof.Agent
 	if err == nil {
 		g.await(agent)
 	}
@@ -153,7 +152,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 		return false // it has hung up meanwhile
 	}
 	if err == nil {
-		err = g.trust.Trusts(agent, shown, time.Now()) // by what may have come since it was met
+		err = g.trust.Trusts(proof, time.Now()) // by what may have come since it was met
 	}
 	if err == nil && g.users[agent] == nil {
 		err = transport.ErrUnknown
@@ -169,7 +168,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 		g.refuse(agent, from, err)
 		return false
 	}
-	g.sessions[agent] = session{c.GetID(), shown}
+	g.sessions[agent] = session{c.GetID(), proof}
 	g.from[agent] = [2]string{from.String(), g.from[agent][0]}
 	c.RegisterUser(u)
 	g.callers.enter(agent, c.GetID())
@@ -197,26 +196,26 @@ func (g *guard) restarted() {
 	g.callers.restarted()
 }
 
-func (g *guard) name(c server.ClientAuthentication) (agent string, shown []*x509.Certificate, err error) {
+// prove finds out who has opened a connection.
+func (g *guard) prove(c server.ClientAuthentication) (identity.Proof, error) {
 	state := c.GetTLSConnectionState()
 	switch {
 	case c.Kind() != server.LEAF:
-		return "", nil, errors.New("not a leaf node")
+		return identity.Proof{}, errors.New("not a leaf node")
 	case state == nil:
-		return "", nil, errors.New("no TLS")
+		return identity.Proof{}, errors.New("no TLS")
 	}
-	agent, err = g.authenticate(*state)
-	return agent, state.PeerCertificates, err
+	return g.authenticate(g.trust, identity.Shown{From: c.RemoteAddress(), TLS: state, Login: loginOf(c.GetOpts())})
 }
 
 // watch cuts agents off that are not to be trusted any more: their certificates have expired,
 // the CA is another, or they are blocked. They connect again once they are.
 func (g *guard) watch(ctx context.Context, sever func(uint64)) {
-	g.trust.Patrol(ctx, func(distrusted func(string, []*x509.Certificate) error) {
+	g.trust.Patrol(ctx, func(distrusted func(identity.Proof) error) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for agent, s := range g.sessions {
-			if err := distrusted(agent, s.shown); err != nil {
+			if err := distrusted(s.proof); err != nil {
 				g.log.Warn("an agent is cut off", zap.String("agent", agent), zap.Error(err))
 				delete(g.sessions, agent)
 				sever(s.id)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
@@ -50,7 +51,9 @@ func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 // A connection that has ended while it waited at the door is let go, and nobody is told.
 func TestConnectionThatEndsAtTheDoor(t *testing.T) {
 	core, logged := observer.New(zap.DebugLevel)
-	g := newGuard(func(tls.ConnectionState) (string, error) { return "north", nil }, tlstest.NewAuthority(t).Server(t), nil, newEntrance(zap.NewNop()).origin, zap.New(core))
+	g := newGuard(func(*identity.Credentials, identity.Shown) (identity.Proof, error) {
+		return identity.Proof{Agent: "north"}, nil
+	}, tlstest.NewAuthority(t).Server(t), nil, newEntrance(zap.NewNop()).origin, zap.New(core))
 	for range 2 {
 		require.False(t, g.admit(ended{}))
 		require.Zero(t, g.session("north"))
@@ -64,4 +67,5 @@ type ended struct{ server.ClientAuthentication }
 
 func (ended) Kind() int                                   { return server.LEAF }
 func (ended) GetTLSConnectionState() *tls.ConnectionState { return &tls.ConnectionState{} }
+func (ended) GetOpts() *server.ClientOpts                 { return &server.ClientOpts{} }
 func (ended) RemoteAddress() net.Addr                     { return nil }

@@ -2,7 +2,6 @@ package natslink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -32,8 +31,8 @@ type HubConfig struct {
 	// Credentials are what agents are met with. Once they are replaced, agents that they do not
 	// trust any more are cut off.
 	Credentials *identity.Credentials
-	// Authenticate returns the name of the agent that has opened a connection.
-	Authenticate func(tls.ConnectionState) (agent string, err error)
+	// Authenticate finds out who has opened a connection.
+	Authenticate identity.Prover
 }
 
 // A Hub is the principal's end: a NATS server in this process, with a pair of streams
@@ -76,6 +75,9 @@ func NewHub(c HubConfig) (*Hub, error) {
 	c.Common = common
 	if c.Credentials == nil || c.Authenticate == nil {
 		return fail(errors.New("credentials and authentication are needed"))
+	}
+	if c.Credentials.Plain() {
+		return fail(errPlain)
 	}
 	host, port, err := splitAddress(c.Listen)
 	if err != nil {

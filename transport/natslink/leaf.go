@@ -34,7 +34,7 @@ const linkAccount = "LINK"
 // A LeafConfig configures an agent's end.
 type LeafConfig struct {
 	Common
-	// Agent is the agent's name. The hub must find the same in the certificate.
+	// Agent is the agent's name. The hub must find the same in what proves it.
 	Agent string
 	// Connect is the host:port of the principal.
 	Connect string
@@ -88,6 +88,9 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	}
 	if c.Credentials == nil {
 		return fail(errors.New("credentials are needed"))
+	}
+	if c.Credentials.Plain() {
+		return fail(errPlain)
 	}
 	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
 		return fail(err)
@@ -179,6 +182,7 @@ func (c LeafConfig) options() (*server.Options, error) {
 			TLS:          true, TLSConfig: c.Credentials.Client(c.host), TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
 			DialTimeout: dialTimeout, FirstInfoTimeout: infoTimeout,
 			Compression: server.CompressionOpts{Mode: server.CompressionOff},
+			SignatureCB: sayLogin(c.Credentials),
 		}},
 	}
 	if c.Proxy != nil && c.Websocket == nil {

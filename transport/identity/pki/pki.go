@@ -120,14 +120,14 @@ func (c *CA) IssueAgent(agent string, o Options) (Pair, error) {
 		return Pair{}, fmt.Errorf("pki: issue agent certificate: %w", err)
 	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	if o.URI != nil {
-		template.URIs = []*url.URL{o.URI}
-	}
 	return c.issue("agent certificate", template, o)
 }
 
 func (c *CA) issue(what string, template *x509.Certificate, o Options) (Pair, error) {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
+	if o.URI != nil {
+		template.URIs = []*url.URL{o.URI}
+	}
 	if template.NotAfter.After(c.cert.NotAfter) {
 		template.NotAfter = c.cert.NotAfter
 	}

@@ -2,7 +2,6 @@ package tlstest
 
 import (
 	"context"
-	"crypto/tls"
 	"net/url"
 	"testing"
 	"time"
@@ -45,7 +44,7 @@ type End struct {
 // A Hub is what a principal's end is made of.
 type Hub struct {
 	End
-	Authenticate func(tls.ConnectionState) (string, error)
+	Authenticate identity.Prover
 	Websocket    bool // agents come by websocket to where it is said to listen
 }
 
@@ -65,9 +64,23 @@ type world struct {
 	met     chan string            // serial numbers of the certificates by which agents connect
 }
 
+// world is one of agents with certificates.
 func (a Adapter) world(t *testing.T, beat time.Duration) *world {
-	w := &world{T: t, Adapter: a, ca: NewAuthority(t), lines: make(chan string, 1000), met: make(chan string, 1000)}
-	w.own = w.ca.Server(t)
+	met, ca := make(chan string, 1000), NewAuthority(t)
+	w := a.meeting(t, beat, ca.Server(t), func(c *identity.Credentials, s identity.Shown) (identity.Proof, error) {
+		p, err := identity.SubjectName(c, s)
+		if len(p.Certificates) > 0 {
+			met <- p.Certificates[0].SerialNumber.String()
+		}
+		return p, err
+	})
+	w.ca, w.met = ca, met
+	return w
+}
+
+// meeting is a world whose agents are met by the hub in some way.
+func (a Adapter) meeting(t *testing.T, beat time.Duration, own *identity.Credentials, who identity.Prover) *world {
+	w := &world{T: t, Adapter: a, own: own, lines: make(chan string, 1000)}
 	core, logged := observer.New(zap.InfoLevel)
 	w.logged = logged
 	log := zap.New(zapcore.RegisterHooks(core, func(e zapcore.Entry) error {
@@ -77,12 +90,7 @@ func (a Adapter) world(t *testing.T, beat time.Duration) *world {
 		}
 		return nil
 	}))
-	w.hub, w.address = a.Hub(t, Hub{End: End{Own: w.own, Heartbeat: beat, Log: log}, Websocket: a.Websocket != nil, Authenticate: func(s tls.ConnectionState) (string, error) {
-		if len(s.PeerCertificates) > 0 {
-			w.met <- s.PeerCertificates[0].SerialNumber.String()
-		}
-		return identity.SubjectName(s)
-	}})
+	w.hub, w.address = a.Hub(t, Hub{End: End{Own: own, Heartbeat: beat, Log: log}, Websocket: a.Websocket != nil, Authenticate: who})
 	return w
 }
 

@@ -24,6 +24,7 @@ func Run(t *testing.T, a Adapter) {
 	} {
 		t.Run(name, func(t *testing.T) { story(a.world(t, heartbeat)) })
 	}
+	t.Run("Passwords", func(t *testing.T) { passwords(t, a) })
 }
 
 // replaced: certificates of both sides are replaced, then the CA, with overlap, then the old CA
