@@ -15,6 +15,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
+	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
 )
 
 // joined returns the address of a hub and its Link to an agent, which is that of a Dialer.
@@ -171,6 +172,8 @@ func TestConfigIsChecked(t *testing.T) {
 		"missing port":           func(c *HubConfig) { c.Listen = "here" },
 		"authentication":         func(c *HubConfig) { c.Authenticate = nil },
 		"admissions in a second": func(c *HubConfig) { c.Admissions = -1 },
+		"there may be 1 to":      func(c *HubConfig) { c.Limits.Rows = packetlink.MaxRows + 1 },
+		"the largest message":    func(c *HubConfig) { c.Limits.Bytes = 1 },
 	} {
 		c := hubConfig(t, p)
 		change(&c)
