@@ -103,7 +103,7 @@ func (w approach) handshake(ctx context.Context, cfg *tls.Config) (*tls.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	cfg.NextProtos = []string{"h2", "http/1.1"} // what any transport has above TLS; NATS does not ask
+	cfg.NextProtos = []string{"h2"} // as gRPC has; NATS does not ask
 	conn := tls.Client(raw, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // err says what is wrong
