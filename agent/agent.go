@@ -22,11 +22,12 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 // Config is what an Agent is made of. All fields but Destination, Allowed,
-// Expiry, Key, Letters, Cluster and Adopted are needed.
+// Expiry, Key, Protocol, Letters, Cluster and Adopted are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of Argo CD, and of the objects that are kept in step
@@ -40,6 +41,7 @@ type Config struct {
 	Expiry      time.Duration  // of requests to run something, see engine.Config
 	Tick        time.Duration  // see session.Config
 	Key         seal.Key       // for what is secret, see session.Config
+	Protocol    wire.Range     // see session.Config
 	Letters     *ledger.Book   // the dead letters; nil keeps them in memory
 	// Cluster returns what the cluster says of itself, which the hub's users are shown; nil is
 	// that of an agent without one.
@@ -97,13 +99,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	defer link.Close() // nothing is lost by a link that does not close well
 	s, err := session.New(session.Config{
-		Engine:  engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name, Expiry: a.cfg.Expiry},
-		Store:   a.store,
-		Link:    link,
-		Tick:    a.cfg.Tick,
-		Log:     a.cfg.Log,
-		Key:     a.cfg.Key,
-		Letters: a.cfg.Letters,
+		Engine:   engine.Config{Side: resource.Agent, Rules: a.cfg.Rules, Self: a.cfg.Name, Expiry: a.cfg.Expiry},
+		Store:    a.store,
+		Link:     link,
+		Tick:     a.cfg.Tick,
+		Log:      a.cfg.Log,
+		Key:      a.cfg.Key,
+		Protocol: a.cfg.Protocol,
+		Letters:  a.cfg.Letters,
 	})
 	if err != nil {
 		return fmt.Errorf("agent: session: %w", err)

@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +17,12 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what a Principal is made of. All fields but Mismatch, Key and Ledger are needed.
+// Config is what a Principal is made of. All fields but Mismatch, Key, Protocol and Ledger are
+// needed.
 type Config struct {
 	Identity string            // the hub's, the same for as long as its store lives
 	Hub      transport.Hub     // its Run is called by Principal.Run
@@ -34,6 +37,7 @@ type Config struct {
 	Destination bool
 	Allowed     []string
 	Key         seal.Key       // for what is secret, see session.Config; zero is one of this Principal alone
+	Protocol    wire.Range     // see session.Config
 	SpokeRoles  bool           // see Placement.Roles
 	Unscoped    bool           // see Placement.Unscoped
 	Ledger      *ledger.Ledger // of dead letters, by agent; nil is one in memory
@@ -71,6 +75,7 @@ func New(c Config) (*Principal, error) {
 		}
 		c.Key = k
 	}
+	c.Protocol = cmp.Or(c.Protocol, wire.Spoken())
 	if c.Ledger == nil {
 		c.Ledger = ledger.InMemory()
 	}

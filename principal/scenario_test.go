@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -266,6 +267,9 @@ func (f *fleet) within(p footprint) (now footprint, ok bool) {
 	}
 }
 
+// comers is 2,000 for the whole of the scenario, which takes ten times as long.
+var comers = flag.Int("comers", 200, "how many agents come and go in TestScenario08_AgentsComeAndGo")
+
 // TestScenario08_AgentsComeAndGo: 200 agents connect, have one Application in step, leave
 // and are removed, next to some that stay. Nothing of them is left, and what the hub takes is
 // what it took after the first few.
@@ -274,7 +278,8 @@ func TestScenario08_AgentsComeAndGo(t *testing.T) {
 		visits(t, given[0], given[1], given[2:])
 		return
 	}
-	const stay, warm, names = 60, 40, 200
+	const stay, warm = 60, 40
+	names := *comers
 	f := startFleet(t)
 	for i := range stay {
 		f.stay = append(f.stay, backend.Agent{Name: fmt.Sprintf("stays-%02d", i)})

@@ -53,11 +53,12 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 			Peer:  a.Name,
 			Stale: p.cfg.Stale,
 		},
-		Link:    link,
-		Tick:    p.cfg.Tick,
-		Log:     log,
-		Key:     p.cfg.Key,
-		Letters: p.cfg.Ledger.Book(a.Name),
+		Link:     link,
+		Tick:     p.cfg.Tick,
+		Log:      log,
+		Key:      p.cfg.Key,
+		Protocol: p.cfg.Protocol,
+		Letters:  p.cfg.Ledger.Book(a.Name),
 	}
 	store := p.cfg.Store
 	if place.Destination {
@@ -79,7 +80,7 @@ func (p *Principal) allotted(ctx context.Context, place Placement, link transpor
 	if err != nil {
 		return nil, nil, fmt.Errorf("principal: read the log towards %s: %w", place.Agent, err)
 	}
-	opened, err := wire.Opened(log)
+	opened, err := wire.Opened(log, p.cfg.Protocol, p.cfg.Protocol)
 	if err != nil { // rows that nobody can read
 		p.cfg.Log.Warn("own log is not readable as a whole", zap.String("agent", place.Agent), zap.Error(err))
 	}

@@ -20,6 +20,7 @@ type Inbox struct {
 	closed   bool
 	keys     []string // of values, each once
 	values   map[string]Delivery
+	size     int64 // of values, see sizeOf
 	replayed replay
 	first    int       // how many of keys come before Replayed
 	lost     bool      // LogLost is to be given
@@ -53,9 +54,26 @@ func (i *Inbox) Put(d Delivery) {
 	}
 	if !ok {
 		i.keys = append(i.keys, key)
+	} else {
+		i.size -= sizeOf(waits)
 	}
 	i.values[key] = d
+	i.size += sizeOf(d)
 	i.signal()
+}
+
+// Size returns about how many bytes of memory the values take that wait to be received, so that
+// an adapter can bound what a reader that is behind costs.
+func (i *Inbox) Size() int64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.size
+}
+
+// sizeOf returns about how many bytes of memory a value takes.
+func sizeOf(d Delivery) int64 {
+	const attributes = 1 << 10 // and all that is of fixed size
+	return int64(2*len(d.Message.Key) + len(d.Message.Event.DataEncoded) + attributes)
 }
 
 // Replayed says that all that the copy held when the Link was opened was put. It is called
@@ -88,7 +106,7 @@ func (i *Inbox) There(p *Presence) {
 func (i *Inbox) Close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.closed, i.keys, i.values = true, nil, map[string]Delivery{}
+	i.closed, i.keys, i.values, i.size = true, nil, map[string]Delivery{}, 0
 	i.signal()
 }
 
@@ -151,6 +169,7 @@ func (i *Inbox) value() Delivery {
 	d := i.values[key]
 	i.keys, i.first = i.keys[1:], max(0, i.first-1)
 	delete(i.values, key)
+	i.size -= sizeOf(d)
 	if d.Ack == nil {
 		d.Ack = func() {}
 	}

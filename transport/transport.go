@@ -198,8 +198,8 @@ type Hub interface {
 	Kept(ctx context.Context) ([]string, error)
 }
 
-// A Trouble is something that keeps a store from taking in what it should. It lasts until
-// the cause is gone, and ends by itself.
+// A Trouble is something that keeps a store from taking in what it should, or an agent that
+// breaks the rules (see Complaints). It lasts until the cause is gone, and ends by itself.
 type Trouble struct {
 	// Agent is whose log or copy it befalls; "" is everything in this end's store.
 	Agent string

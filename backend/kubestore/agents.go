@@ -112,7 +112,7 @@ func (h *Home) clusterSecret(a NewAgent) *corev1.Secret {
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
 			"name":   []byte(a.Name),
-			"server": []byte("https://" + a.Proxy + "?agentName=" + a.Name),
+			"server": []byte(serverOf(a.Proxy, a.Name)),
 			"config": []byte(cmp.Or(a.Connection, "{}")),
 		},
 	}

@@ -91,6 +91,48 @@ func TestTLSSecrets(t *testing.T) {
 	require.Equal(t, "kubernetes.io/tls", u.Object["type"])
 }
 
+func TestRegistration(t *testing.T) {
+	h := startCluster(t).home(t)
+	name := h.cfg.Namespace + "-edge" // namespaces are the cluster's, and tests share it
+	for _, err := range []error{
+		h.DeleteAgent(t.Context(), name), func() error { _, err := h.Registration(t.Context(), name); return err }(),
+		func() error { _, err := h.ChangeAgent(t.Context(), name, Change{Proxy: "p:1"}); return err }(),
+	} {
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	require.NoError(t, h.CreateAgent(t.Context(), NewAgent{Agent: backend.Agent{Name: name, Mode: resource.Autonomous}, Proxy: "proxy:9090"}))
+	r, err := h.Registration(t.Context(), name)
+	require.NoError(t, err)
+	require.Equal(t, backend.Agent{Name: name, Mode: resource.Autonomous}, r.Agent)
+	require.Equal(t, "cluster-"+name, r.Secret)
+	require.Equal(t, "https://proxy:9090?agentName="+name, r.Server)
+	require.Empty(t, r.Labels)
+	require.False(t, r.Since.IsZero())
+
+	r, err = h.ChangeAgent(t.Context(), name, Change{Labels: map[string]string{"region": "north", "tier": "1"}})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"region": "north", "tier": "1"}, r.Labels)
+	require.Equal(t, "https://proxy:9090?agentName="+name, r.Server)
+	r, err = h.ChangeAgent(t.Context(), name, Change{Labels: map[string]string{"region": "south"}, Drop: []string{"tier", "never"}, Proxy: "other:1"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"region": "south"}, r.Labels)
+	require.Equal(t, "https://other:1?agentName="+name, r.Server)
+
+	// What makes it an agent's stays.
+	for _, c := range []Change{{Labels: map[string]string{AgentModeLabel: "managed"}}, {Drop: []string{secretTypeLabel}}, {Drop: []string{AgentNameLabel}}} {
+		_, err = h.ChangeAgent(t.Context(), name, c)
+		require.ErrorContains(t, err, "says what the agent is, and stays")
+	}
+	agents, err := h.Agents(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, agents, r.Agent)
+
+	require.NoError(t, h.DeleteAgent(t.Context(), name))
+	require.ErrorIs(t, h.DeleteAgent(t.Context(), name), fs.ErrNotExist)
+	_, err = h.client.Resource(spaces).Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err, "what is in its namespace stays")
+}
+
 func TestCreateAgent(t *testing.T) {
 	c := startCluster(t)
 	h := c.home(t)

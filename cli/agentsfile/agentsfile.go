@@ -70,7 +70,25 @@ func Add(path string, a backend.Agent) error {
 	if slices.ContainsFunc(agents, func(b backend.Agent) bool { return a.Name == b.Name }) {
 		return fmt.Errorf("agentsfile: %s has an agent %s already: %w", path, a.Name, fs.ErrExist)
 	}
-	text, err := format(append(agents, a))
+	return write(path, append(agents, a))
+}
+
+// Remove removes an agent from a file. One that is not there is fs.ErrNotExist.
+func Remove(path, agent string) error {
+	agents, err := Read(path)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(agents, func(a backend.Agent) bool { return a.Name == agent })
+	if len(left) == len(agents) {
+		return fmt.Errorf("agentsfile: %s has no agent %s: %w", path, agent, fs.ErrNotExist)
+	}
+	return write(path, left)
+}
+
+// write makes a file that has these agents.
+func write(path string, agents []backend.Agent) error {
+	text, err := format(agents)
 	if err == nil {
 		_, err = parse(path, text)
 	}
@@ -122,7 +140,7 @@ func parse(path string, text []byte) ([]backend.Agent, error) {
 }
 
 func format(agents []backend.Agent) ([]byte, error) {
-	var f file
+	f := file{Agents: []entry{}} // a file with nobody in it says so
 	for _, a := range agents {
 		f.Agents = append(f.Agents, entry{Name: a.Name, Mode: a.Mode.String()})
 	}

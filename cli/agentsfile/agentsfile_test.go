@@ -35,6 +35,24 @@ func TestAddAndRead(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
+func TestRemove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agents.yaml")
+	require.ErrorIs(t, Remove(path, "a"), os.ErrNotExist)
+	require.NoError(t, Add(path, backend.Agent{Name: "a"}))
+	require.NoError(t, Add(path, backend.Agent{Name: "b"}))
+	require.ErrorIs(t, Remove(path, "c"), os.ErrNotExist)
+	require.NoError(t, Remove(path, "a"))
+	got, err := Read(path)
+	require.NoError(t, err)
+	require.Equal(t, []backend.Agent{{Name: "b"}}, got)
+
+	// The last one leaves a file that says that there is nobody.
+	require.NoError(t, Remove(path, "b"))
+	got, err = Read(path)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
 func TestUnreadable(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "there is no list of agents",

@@ -26,9 +26,6 @@ func agentCommand() *cli.Command {
 			f.String("on-application-recreate", "", "ignore", "the `policy` for a copy that somebody here has deleted, and that is made again: ignore (it begins anew), clear-status (so does its status; here it always does) or resync (besides, it is synced once)"),
 			f.Bool("observe", "", "join a cluster without touching it: nothing is written on it but what is adopted; see argocd-agentctl plan and adopt"),
 			f.Duration("operation-expiry", "", 24*time.Hour, "how old a sync asked for on the control plane may be for the agent to begin it, a `duration`; an older one ends as failed; 0 is any age"),
-			f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
-			f.String("proxy", "", "", "the `URL` of the HTTP proxy by which the principal is reached, as http://host:port; direct is none, and empty is what HTTPS_PROXY and NO_PROXY say"),
-			f.Int("server-port", "REMOTE_PORT", natsPort, "the `port` of the principal; with --transport grpc it is 8443 unless it is given"),
 			f.String("creds", "", "", "the `method` by which the agent proves its name: userpass:<file>, in whose first line are its name and a password, with a colon between; or spiffe:<ID>, by a certificate of the SPIFFE Workload API to the principal that has this SPIFFE ID; or header:, in plaintext to a proxy that does TLS and says who it is; empty is by its certificate"),
 			f.String("spiffe-endpoint-socket", "", "", "the `address` of the SPIFFE Workload API, as unix:///run/spire/sockets/agent.sock, with --creds spiffe:; empty is what SPIFFE_ENDPOINT_SOCKET says"),
 			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
@@ -37,7 +34,7 @@ func agentCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		agentMapping(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
+		wayFlags(f), agentMapping(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
 	)...)
 	return &cli.Command{
 		Name:   "agent",

@@ -124,7 +124,7 @@ func showClusters(ctx context.Context, p *principal.Principal, w *clusterinfo.Wr
 			cluster := told.of(a.Name)
 			info := clusterinfo.Info{
 				Server:    "https://" + proxy + "?agentName=" + url.QueryEscape(a.Name),
-				Connected: a.Session.Connected, Since: a.Session.Since,
+				Connected: a.Session.Connected, Since: a.Session.Since, Refused: reason(a.Session.Refusal),
 				Version: cluster.Version, APIVersions: cluster.APIs, APIs: cluster.Kinds,
 				Applications: int64(a.Session.Engine.Objects[resource.Application]),
 			}
@@ -147,7 +147,15 @@ func showClusters(ctx context.Context, p *principal.Principal, w *clusterinfo.Wr
 	}
 }
 
+// reason returns what an error says, "" of none.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 func same(a, b clusterinfo.Info) bool {
-	return a.Server == b.Server && a.Connected == b.Connected && a.Since.Equal(b.Since) && a.Applications == b.Applications &&
+	return a.Server == b.Server && a.Connected == b.Connected && a.Refused == b.Refused && a.Since.Equal(b.Since) && a.Applications == b.Applications &&
 		a.Version == b.Version && a.APIs == b.APIs && slices.Equal(a.APIVersions, b.APIVersions)
 }

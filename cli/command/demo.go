@@ -23,6 +23,7 @@ func demoCommand() *cli.Command {
 			&cli.IntFlag{Name: "agents", Value: 1, Usage: "how many managed `agents` there are, besides the autonomous one"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
 			&cli.StringFlag{Name: "transport", Value: "nats", Usage: "the `transport` by which messages travel: nats or grpc"},
+			&cli.BoolFlag{Name: "enable-websocket", Usage: "have websockets carry them"},
 			&cli.StringFlag{Name: "sabotage", Usage: "the `lie` that the store beneath one agent tells: drop (writes are not done), corrupt (they are done wrongly) or undelete (removals are not done)"},
 			&cli.BoolFlag{Name: "verbose", Usage: "show the log of all programs"},
 		},
@@ -43,7 +44,11 @@ func runDemo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	carrier, err := shell.Choice(c, "transport", map[string]demo.Carrier{"nats": demo.NATS, "grpc": demo.GRPC})
+	carriers := map[string]demo.Carrier{"nats": demo.NATS, "grpc": demo.GRPC}
+	if c.Bool("enable-websocket") {
+		carriers = map[string]demo.Carrier{"nats": demo.NATSWebsocket, "grpc": demo.GRPCWebsocket}
+	}
+	carrier, err := shell.Choice(c, "transport", carriers)
 	if err != nil {
 		return err
 	}

@@ -34,17 +34,17 @@ func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 		if err := guarded(c, listen, own); err != nil {
 			return nil, err
 		}
-		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Credentials: own, Authenticate: method.Prove})
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Websocket: c.Bool("enable-websocket"), Credentials: own, Authenticate: method.Prove})
 	}, nil
 }
 
 func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
-	connect, proxy, err := principalAddress(c, grpcPort, "grpc-listen")
+	to, err := wayOf(c, standards()["grpc"])
 	if err != nil {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
-		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: agentName(c, own), Connect: connect, Proxy: proxy, Credentials: own, StateDir: stateDir(c)})
+		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, StateDir: stateDir(c)})
 	}, nil
 }
 

@@ -108,17 +108,24 @@ var errListed = errors.New("the registry has been listed")
 
 // registered returns the names of the agents that are registered now.
 func registered(ctx context.Context, r backend.Registry) (names []string, err error) {
+	agents, err := listed(ctx, r)
+	for _, a := range agents {
+		names = append(names, a.Name)
+	}
+	return names, err
+}
+
+// listed returns the agents that are registered now.
+func listed(ctx context.Context, r backend.Registry) (agents []backend.Agent, err error) {
 	const patience = 30 * time.Second
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it was not listed in %v", patience))
 	defer cancel()
-	err = r.Watch(ctx, func(agents []backend.Agent) error {
-		for _, a := range agents {
-			names = append(names, a.Name)
-		}
+	err = r.Watch(ctx, func(all []backend.Agent) error {
+		agents = all
 		return errListed
 	})
 	if errors.Is(err, errListed) {
-		return names, nil
+		return agents, nil
 	}
 	return nil, fmt.Errorf("command: list the registry of agents: %w", err)
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"net"
-	"net/url"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -14,11 +13,13 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
-	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // natsPort is where a principal listens for leaf nodes unless it is told otherwise.
 const natsPort = 7422
+
+// natsWebsocketPort is where it is suggested to listen for them by websocket.
+const natsWebsocketPort = 8444
 
 // natsFlags are those of either end of the transport over NATS.
 func natsFlags(f shell.Flags) []cli.Flag {
@@ -107,11 +108,15 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
+	websocket, err := websocketListen(c)
+	if err != nil {
+		return nil, err
+	}
 	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
 		if err := headed("--auth", own); err != nil {
 			return nil, err
 		}
-		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, Credentials: own, Authenticate: method.Prove})
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, WebsocketListen: websocket, Credentials: own, Authenticate: method.Prove})
 	}, nil
 }
 
@@ -120,7 +125,7 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	connect, proxy, err := principalAddress(c, natsPort, "nats-leaf-listen")
+	to, err := wayOf(c, standards()["nats"])
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +133,7 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 		if err := headed("--creds", own); err != nil {
 			return nil, err
 		}
-		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: connect, Proxy: proxy, Credentials: own})
+		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own})
 	}, nil
 }
 
@@ -141,30 +146,6 @@ func doorOf(c *cli.Context, flag string, standard int) (listen string, err error
 		return "", err
 	}
 	return listen, apartFromHealth(c, flag, listen)
-}
-
-// principalAddress returns the host:port of the principal, and the proxy by which it is
-// reached, if any. The port is the standard one unless it is given; listen is the flag by which
-// the principal chooses it.
-func principalAddress(c *cli.Context, standard int, listen string) (address string, proxy *url.URL, err error) {
-	host, err := shell.Needed(c, "server-address", "say where the principal is")
-	if err != nil {
-		return "", nil, err
-	}
-	port, err := shell.Port(c, "server-port")
-	switch {
-	case err != nil:
-		return "", nil, err
-	case !c.IsSet("server-port"):
-		port = standard
-	case port == 0:
-		return "", nil, &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --" + listen}
-	}
-	address = net.JoinHostPort(host, strconv.Itoa(port))
-	if proxy, err = tunnel.Parse(c.String("proxy"), address); err != nil {
-		return "", nil, &shell.UsageError{Where: "--proxy", What: err.Error(), Advice: "write http://host:port or https://host:port, or direct"}
-	}
-	return address, proxy, nil
 }
 
 // natsAdvice says what to do about what the NATS servers complain of.

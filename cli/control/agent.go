@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
-	"github.com/argocd-fabric/argocd-agent/cli/agentsfile"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
@@ -45,38 +44,13 @@ func agentCommand() *cli.Command {
 				Action: listAgents,
 			},
 			inspectCommand(),
+			reconfigureCommand(),
+			printTLSCommand(),
+			deleteCommand(),
 			approveCommand(),
 			releaseCommand(),
 		},
 	}
-}
-
-// A roster is a registry of agents that can be added to.
-type roster interface {
-	add(ctx context.Context, a backend.Agent) error
-	list(ctx context.Context) ([]backend.Agent, error)
-}
-
-func rosterFlags() []cli.Flag {
-	return append([]cli.Flag{env.String("agents-file", "", "", "keep the agents in this YAML `file`, not in a cluster")}, hubClusterFlags()...)
-}
-
-func openRoster(c *cli.Context) (roster, error) {
-	if file := c.String("agents-file"); file != "" {
-		return rosterFile(file), nil
-	}
-	return openHome(c)
-}
-
-// A rosterFile is a roster in a file.
-type rosterFile string
-
-func (f rosterFile) add(_ context.Context, a backend.Agent) error {
-	return agentsfile.Add(string(f), a)
-}
-
-func (f rosterFile) list(context.Context) ([]backend.Agent, error) {
-	return agentsfile.Read(string(f))
 }
 
 func createAgent(c *cli.Context) error {

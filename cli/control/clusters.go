@@ -2,14 +2,12 @@ package control
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
-	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
 	"github.com/argocd-fabric/argocd-agent/cli/kube"
 	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
@@ -62,6 +60,32 @@ func (v secretVault) root(c *cli.Context) (pki.Pair, error) {
 	return pki.Pair{Cert: data["tls.crt"], Key: data["tls.key"]}, err
 }
 
+func (v secretVault) find(c *cli.Context, agent string) (kept, error) {
+	spoke, err := secretsOf(c, "agent-context", "agent-namespace")
+	if err != nil {
+		return kept{}, err
+	}
+	own, err := spoke.Get(c.Context, secretAgent)
+	if err != nil {
+		return kept{}, err
+	}
+	ca, err := spoke.Get(c.Context, secretCA)
+	if err != nil {
+		return kept{}, err
+	}
+	return kept{Pair: pki.Pair{Cert: own["tls.crt"], Key: own["tls.key"]}, CA: firstOf(ca["ca.crt"], ca["tls.crt"]), Where: "Secret " + secretAgent}, nil
+}
+
+// firstOf returns the first of texts that is not empty.
+func firstOf(texts ...[]byte) []byte {
+	for _, t := range texts {
+		if len(t) > 0 {
+			return t
+		}
+	}
+	return nil
+}
+
 func (v secretVault) keep(c *cli.Context, i item, p pki.Pair, ca []byte, replace bool) error {
 	where, name := v.hub, secretCA
 	switch {
@@ -107,12 +131,6 @@ func put(c *cli.Context, where *kube.Secrets, name string, data map[string][]byt
 	return err
 }
 
-// openHome returns the roster of the control plane's cluster.
-func openHome(c *cli.Context) (roster, error) {
-	home, err := hubHome(c)
-	return homeRoster{home, c.String("resource-proxy-server"), c.Bool("adopt-namespace")}, err
-}
-
 // hubHome returns the namespace of Argo CD and the principal.
 func hubHome(c *cli.Context) (*kubestore.Home, error) {
 	cfg, err := kube.ConnectBy(c, "kubeconfig", "principal-context")
@@ -121,16 +139,3 @@ func hubHome(c *cli.Context) (*kubestore.Home, error) {
 	}
 	return kubestore.NewHome(kubestore.HomeConfig{REST: cfg, Namespace: c.String("principal-namespace"), Log: zap.NewNop()})
 }
-
-// A homeRoster is a roster of cluster Secrets.
-type homeRoster struct {
-	home  *kubestore.Home
-	proxy string
-	adopt bool
-}
-
-func (h homeRoster) add(ctx context.Context, a backend.Agent) error {
-	return h.home.CreateAgent(ctx, kubestore.NewAgent{Agent: a, Proxy: h.proxy, AdoptNamespace: h.adopt})
-}
-
-func (h homeRoster) list(ctx context.Context) ([]backend.Agent, error) { return h.home.Agents(ctx) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/argocd-fabric/argocd-agent/cli/command"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 )
 
@@ -27,6 +28,6 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		Usage:     "set up principals and agents, and see how they stand",
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{pkiCommand(), agentCommand(), blocklistCommand(), userpassCommand(), statusCommand(), verifyCommand(), planCommand(), adoptCommand(), deadletterCommand(), benchCommand()},
+		Commands:  []*cli.Command{pkiCommand(), agentCommand(), blocklistCommand(), userpassCommand(), statusCommand(), verifyCommand(), planCommand(), adoptCommand(), deadletterCommand(), command.CheckCommand(), benchCommand()},
 	}, args)
 }

@@ -68,7 +68,7 @@ func daysFlag(days int) cli.Flag {
 }
 
 func keyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key-algorithm", Value: string(pki.ECDSA), Usage: "the `algorithm` of the key: ecdsa, ed25519 or rsa"}
+	return &cli.StringFlag{Name: "key-algorithm", Aliases: []string{"key-type"}, Value: string(pki.ECDSA), Usage: "the `algorithm` of the key: ecdsa, ed25519 or rsa"}
 }
 
 func uriFlag() cli.Flag {
@@ -130,7 +130,7 @@ func issuePrincipal(c *cli.Context) error {
 			return &shell.UsageError{Where: "--ip", What: fmt.Sprintf("%q is no address", ip), Advice: "give names by --dns"}
 		}
 	}
-	return issue(c, item{principal: true}, func(ca *pki.CA) (pki.Pair, error) {
+	return issue(c, item{principal: true}, c.Bool("upsert"), func(ca *pki.CA) (pki.Pair, error) {
 		return ca.IssueServer("argocd-agent principal", hosts, o)
 	})
 }
@@ -140,6 +140,11 @@ func issueAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	return issueFor(c, name, c.Bool("upsert"))
+}
+
+// issueFor makes an agent's certificate.
+func issueFor(c *cli.Context, name string, replace bool) error {
 	if err := identity.CheckName(name); err != nil {
 		return &shell.UsageError{Where: "pki issue agent", What: err.Error(), Advice: "choose another name"}
 	}
@@ -152,11 +157,11 @@ func issueAgent(c *cli.Context) error {
 			return &shell.UsageError{Where: "--uri", What: fmt.Sprintf("%q is no URI", text), Advice: "write one such as spiffe://example.com/agent/edge-1"}
 		}
 	}
-	return issue(c, item{agent: name}, func(ca *pki.CA) (pki.Pair, error) { return ca.IssueAgent(name, o) })
+	return issue(c, item{agent: name}, replace, func(ca *pki.CA) (pki.Pair, error) { return ca.IssueAgent(name, o) })
 }
 
 // issue makes the certificate of i with the vault's CA, and keeps it.
-func issue(c *cli.Context, i item, make func(*pki.CA) (pki.Pair, error)) error {
+func issue(c *cli.Context, i item, replace bool, make func(*pki.CA) (pki.Pair, error)) error {
 	v, err := openVault(c)
 	if err != nil {
 		return err
@@ -173,5 +178,5 @@ func issue(c *cli.Context, i item, make func(*pki.CA) (pki.Pair, error)) error {
 	if err != nil {
 		return err
 	}
-	return v.keep(c, i, pair, root.Cert, c.Bool("upsert"))
+	return v.keep(c, i, pair, root.Cert, replace)
 }

@@ -25,9 +25,19 @@ const replaceHint = "--force (pki init) or --upsert (pki issue)"
 type vault interface {
 	// root returns the CA.
 	root(c *cli.Context) (pki.Pair, error)
+	// find returns what an agent was given.
+	find(c *cli.Context, agent string) (kept, error)
 	// keep keeps an item, and says so; with it, where agents find them, the certificate of
 	// the CA that signed it. What is there already is replaced only if replace is set.
 	keep(c *cli.Context, i item, p pki.Pair, ca []byte, replace bool) error
+}
+
+// A kept is an agent's certificate and key, and the certificate of the CA that it trusts, each
+// as PEM. Where says where the certificate is.
+type kept struct {
+	pki.Pair
+	CA    []byte
+	Where string
 }
 
 func vaultFlags() []cli.Flag {
@@ -65,6 +75,20 @@ func (f folder) root(*cli.Context) (p pki.Pair, err error) {
 		return pki.Pair{}, fmt.Errorf("control: read the CA: %w", err)
 	}
 	return p, nil
+}
+
+func (f folder) find(_ *cli.Context, agent string) (k kept, err error) {
+	base := f.base(item{agent: agent})
+	k.Where = base + ".crt"
+	for _, part := range []struct {
+		file string
+		to   *[]byte
+	}{{k.Where, &k.Cert}, {base + ".key", &k.Key}, {f.base(item{}) + ".crt", &k.CA}} {
+		if *part.to, err = os.ReadFile(part.file); err != nil {
+			return kept{}, fmt.Errorf("control: read certificate: %w", err)
+		}
+	}
+	return k, nil
 }
 
 func (f folder) keep(c *cli.Context, i item, p pki.Pair, _ []byte, replace bool) error {

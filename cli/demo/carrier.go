@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"net/url"
 	"path/filepath"
 
 	"go.uber.org/zap"
@@ -20,6 +21,8 @@ type Carrier uint8
 const (
 	NATS Carrier = iota // a server in each program
 	GRPC
+	NATSWebsocket // the same in websockets
+	GRPCWebsocket
 )
 
 const anyPort = "127.0.0.1:0"
@@ -37,26 +40,55 @@ type ends struct {
 }
 
 func (c Carrier) ends() ends {
-	return map[Carrier]ends{
-		NATS: {
-			func(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
-				return natslink.NewHub(natslink.HubConfig{Common: w.natsCommon("principal", log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
-			},
-			func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
-				return natslink.NewLeaf(natslink.LeafConfig{Common: w.natsCommon(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own})
-			},
+	return map[Carrier]ends{NATS: natsEnds(false), NATSWebsocket: natsEnds(true), GRPC: grpcEnds(false), GRPCWebsocket: grpcEnds(true)}[c]
+}
+
+func natsEnds(websocket bool) ends {
+	return ends{
+		func(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
+			c := natslink.HubConfig{Common: w.natsCommon("principal", log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName}
+			if !websocket {
+				return natslink.NewHub(c)
+			}
+			c.WebsocketListen = anyPort
+			h, err := natslink.NewHub(c)
+			return websocketHub{h}, err
 		},
-		GRPC: {
-			func(_ *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
-				return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName})
-			},
-			func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
-				return grpclink.NewDialer(grpclink.DialerConfig{
-					Common: grpcCommon(log), Agent: s.Name, Connect: s.line.address(), Credentials: own, StateDir: w.messages(s.Name),
-				})
-			},
+		func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
+			return natslink.NewLeaf(natslink.LeafConfig{
+				Common: w.natsCommon(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own,
+				Websocket: s.url(websocket, natslink.WebsocketPath),
+			})
 		},
-	}[c]
+	}
+}
+
+// A websocketHub is a hub over NATS of which the websockets are used.
+type websocketHub struct{ *natslink.Hub }
+
+// Addr implements listener.
+func (h websocketHub) Addr(ctx context.Context) (string, error) { return h.WebsocketAddr(ctx) }
+
+func grpcEnds(websocket bool) ends {
+	return ends{
+		func(_ *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
+			return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: anyPort, Websocket: websocket, Credentials: own, Authenticate: identity.SubjectName})
+		},
+		func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
+			return grpclink.NewDialer(grpclink.DialerConfig{
+				Common: grpcCommon(log), Agent: s.Name, Connect: s.line.address(), Credentials: own, StateDir: w.messages(s.Name),
+				Websocket: s.url(websocket, grpclink.WebsocketPath),
+			})
+		},
+	}
+}
+
+// url returns the URL by which an agent comes by websocket; nil if it does not.
+func (s *spoke) url(websocket bool, path string) *url.URL {
+	if !websocket {
+		return nil
+	}
+	return &url.URL{Scheme: "wss", Host: s.line.address(), Path: path}
 }
 
 // messages is where a program keeps messages.

@@ -2,7 +2,9 @@ package matrix
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"net/url"
 	"time"
 
 	"go.uber.org/zap"
@@ -38,8 +40,9 @@ type ends struct {
 	monitor string // a loopback address for the transport's own use
 }
 
-func carriers() []carrier {
-	return []carrier{{
+// carriers returns them: those that differ in what is played, or all.
+func carriers(all bool) []carrier {
+	some := []carrier{{
 		name: "leaf", recalls: true,
 		principal: func(e ends) []string {
 			return append(e.stored(), "--nats-leaf-listen", e.address)
@@ -65,34 +68,50 @@ func carriers() []carrier {
 		taken: func(ctx context.Context, _ *world, s *side) (map[string]uint64, error) {
 			return monitor.Sequences(ctx, s.ends.monitor)
 		},
-	}, {
-		name: "grpc",
+	}, grpcCarrier("grpc", false)}
+	if all {
+		some = append(some, grpcCarrier("grpc-websocket", true))
+	}
+	return some
+}
+
+// grpcCarrier returns gRPC as it is, or in websockets.
+func grpcCarrier(name string, websocket bool) carrier {
+	return carrier{
+		name: name,
 		principal: func(e ends) []string {
-			return []string{"--transport", "grpc", "--state-dir", e.dir, "--grpc-listen", e.address}
+			return append(websockets(websocket), "--transport", "grpc", "--state-dir", e.dir, "--grpc-listen", e.address)
 		},
 		agent: func(e ends) []string {
 			host, port, _ := net.SplitHostPort(e.address) // it is one of ours
-			return []string{"--transport", "grpc", "--state-dir", e.dir, "--server-address", host, "--server-port", port}
+			return append(websockets(websocket), "--transport", "grpc", "--state-dir", e.dir, "--server-address", host, "--server-port", port)
 		},
 		hub: func(e ends) (transport.Hub, error) {
 			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
 			if err != nil {
 				return nil, err
 			}
-			return grpclink.NewHub(grpclink.HubConfig{Common: e.grpc(), Listen: e.address, Credentials: own, Authenticate: identity.SubjectName})
+			return grpclink.NewHub(grpclink.HubConfig{Common: e.grpc(), Listen: e.address, Websocket: websocket, Credentials: own, Authenticate: identity.SubjectName})
 		},
 		dialer: func(e ends) (transport.Dialer, error) {
 			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
 			if err != nil {
 				return nil, err
 			}
-			return grpclink.NewDialer(grpclink.DialerConfig{Common: e.grpc(), Agent: e.name, Connect: e.address, Credentials: own, StateDir: e.dir})
+			c := grpclink.DialerConfig{Common: e.grpc(), Agent: e.name, Connect: e.address, Credentials: own, StateDir: e.dir}
+			if websocket {
+				c.Websocket = &url.URL{Scheme: "wss", Host: e.address, Path: grpclink.WebsocketPath}
+			}
+			return grpclink.NewDialer(c)
 		},
 		taken: func(_ context.Context, w *world, _ *side) (map[string]uint64, error) {
 			return map[string]uint64{"line": w.line.Long()}, nil
 		},
-	}}
+	}
 }
+
+// websockets returns the flag of either program that has them used.
+func websockets(used bool) []string { return []string{fmt.Sprintf("--enable-websocket=%t", used)} }
 
 func (e ends) stored() []string {
 	return []string{"--transport", "nats", "--nats-store-dir", e.dir, "--nats-monitor-listen", e.monitor}

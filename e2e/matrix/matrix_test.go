@@ -38,7 +38,7 @@ func (c combination) String() string {
 
 // combinations returns all, or enough of them that each pair of values meets.
 func combinations(all bool) (out []combination) {
-	platforms, modes, mappings, carriers := platforms(), modes(), mappings(), carriers()
+	platforms, modes, mappings, carriers := platforms(), modes(), mappings(), carriers(all)
 	choose := pairs
 	if all {
 		choose = product

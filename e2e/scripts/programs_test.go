@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -220,6 +222,18 @@ func proxy(ts *testscript.TestScript, neg bool, args []string) {
 	s := httptest.NewServer(&netfault.Proxy{})
 	ts.Defer(s.Close) // what it carries ends with the programs
 	ts.Setenv(args[0], s.URL)
+}
+
+// reverse NAME PORT sets a variable to the host:port of a reverse proxy of what listens on a
+// port. It speaks HTTP/1.1 only.
+func reverse(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: reverse name port")
+	}
+	to := &url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", args[1])}
+	s := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(to) }})
+	ts.Defer(s.Close) // what it carries ends with the programs
+	ts.Setenv(args[0], s.Listener.Addr().String())
 }
 
 // issue DIR NAME AGE makes, with the CA in DIR, an agent's certificate that was issued so

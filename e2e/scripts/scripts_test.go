@@ -42,6 +42,7 @@ func parameters(dir string, more map[string]func(*testscript.TestScript, bool, [
 		"times":    times,
 		"port":     port,
 		"proxy":    proxy,
+		"reverse":  reverse,
 		"append":   appendTo,
 		"issue":    issue,
 		"remember": remember,

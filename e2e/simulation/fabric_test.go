@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -16,8 +17,9 @@ import (
 // A fabric is a transport to be simulated on.
 type fabric struct {
 	name string
-	// network returns healthy lines and empty stores, as linktest.Adapter.New does.
-	network func(t *testing.T) linktest.Network
+	// network returns healthy lines and empty stores, as linktest.Adapter.New does, for
+	// processes that speak these versions.
+	network func(*testing.T, speeches) linktest.Network
 	// within calls play once, in the time of the fabric: synctest.Test, or linktest.Plainly.
 	within func(t *testing.T, play func(t *testing.T))
 	// keeps says that logs and copies outlive the processes.
@@ -40,7 +42,14 @@ var fabrics = []fabric{
 }
 
 // play tells a story on every fabric, while others are told.
-func play(t *testing.T, story func(t *testing.T, f fabric)) {
+func play(t *testing.T, story func(t *testing.T, f fabric)) { playOn(t, fabrics, story) }
+
+// playOnEach tells a story that is about the transport on one fabric of each.
+func playOnEach(t *testing.T, story func(t *testing.T, f fabric)) {
+	playOn(t, []fabric{inMemory("durable", true, memlink.Weather{}), overNATS(), overGRPC()}, story)
+}
+
+func playOn(t *testing.T, fabrics []fabric, story func(t *testing.T, f fabric)) {
 	t.Parallel()
 	for _, f := range fabrics {
 		t.Run(f.name, func(t *testing.T) {
@@ -56,18 +65,31 @@ func inMemory(name string, keeps bool, w memlink.Weather) fabric {
 		within:  synctest.Test,
 		keeps:   keeps,
 		virtual: true,
-		network: func(*testing.T) linktest.Network {
-			return &memory{Network: memlink.New(memlink.Config{Seed: 1, Keeps: keeps, Weather: w}), healthy: w}
+		network: func(_ *testing.T, s speeches) linktest.Network {
+			return &memory{Network: memlink.New(memlink.Config{Seed: 1, Keeps: keeps, Weather: w}), healthy: w, speeches: s}
 		},
 		tick: 2 * time.Second, patience: 5 * time.Minute, quiet: 30 * time.Second,
 	}
 }
 
-var presence = transport.Presence{Version: "simulation", Oldest: wire.Oldest, Newest: wire.Newest}
+// speeches are the protocol versions that the next process of each program speaks, where they
+// are not all that there are: by the agent's name, or hub.
+type speeches map[string]wire.Range
+
+// hub is the principal's name among those of programs.
+const hub = "hub"
+
+// of returns what a program speaks.
+func (s speeches) of(program string) wire.Range { return cmp.Or(s[program], wire.Spoken()) }
+
+func (s speeches) presence(program string) transport.Presence {
+	return transport.Presence{Version: "simulation", Oldest: s.of(program).Oldest, Newest: s.of(program).Newest}
+}
 
 // memory is a memlink.Network as linktest.Network.
 type memory struct {
 	*memlink.Network
+	speeches
 	healthy memlink.Weather
 	stop    context.CancelFunc
 	ended   chan error
@@ -75,7 +97,7 @@ type memory struct {
 
 func (m *memory) StartHub(testing.TB) transport.Hub {
 	ctx, cancel := context.WithCancel(context.Background())
-	h := m.Hub(presence)
+	h := m.Hub(m.presence(hub))
 	m.stop, m.ended = cancel, make(chan error, 1)
 	go func() { m.ended <- h.Run(ctx) }()
 	return h
@@ -89,7 +111,7 @@ func (m *memory) StopHub(t testing.TB) {
 }
 
 func (m *memory) StartAgent(_ testing.TB, agent string) transport.Dialer {
-	return m.Agent(agent, presence)
+	return m.Agent(agent, m.presence(agent))
 }
 
 func (m *memory) Fault(_ testing.TB, agent string, f linktest.Fault) {

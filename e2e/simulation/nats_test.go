@@ -31,40 +31,41 @@ func overNATS() fabric {
 // nats is one principal and its agents over natslink as linktest.Network.
 type nats struct {
 	tlstest.Lines
+	speeches
 	dir  string
 	ca   tlstest.Authority
 	stop func()
 }
 
-func newNATS(t *testing.T) linktest.Network {
-	return &nats{dir: t.TempDir(), ca: tlstest.NewAuthority(t)}
+func newNATS(t *testing.T, s speeches) linktest.Network {
+	return &nats{dir: t.TempDir(), ca: tlstest.NewAuthority(t), speeches: s}
 }
 
 // common is what both ends have in common; each has a directory of its own.
 func (n *nats) common(name string) natslink.Common {
 	return natslink.Common{
-		StoreDir: n.store(name), Heartbeat: time.Second, Logger: zap.NewNop(), Presence: presence,
+		StoreDir: n.store(name), Heartbeat: time.Second, Logger: zap.NewNop(), Presence: n.presence(name),
 	}
 }
 
 func (n *nats) store(name string) string { return filepath.Join(n.dir, "store-"+name) }
 
 func (n *nats) StartHub(t testing.TB) transport.Hub {
-	hub, err := natslink.NewHub(natslink.HubConfig{
-		Common: n.common("hub"), Listen: "127.0.0.1:0", Credentials: n.ca.Server(t), Authenticate: identity.SubjectName,
+	h, err := natslink.NewHub(natslink.HubConfig{
+		Common: n.common(hub), Listen: "127.0.0.1:0", Credentials: n.ca.Server(t), Authenticate: identity.SubjectName,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- hub.Run(ctx) }()
+	go func() { ended <- h.Run(ctx) }()
 	n.stop = func() {
 		cancel()
 		require.NoError(t, <-ended)
 	}
-	addr, err := hub.Addr(ctx)
+	addr, err := h.Addr(ctx)
 	require.NoError(t, err)
 	n.Listen(addr)
-	return hub
+	return h
 }
 
 func (n *nats) StopHub(testing.TB) {

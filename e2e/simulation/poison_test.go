@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -23,7 +24,7 @@ func TestScenario29_OneMessageInAThousandThatNobodyUnderstands(t *testing.T) {
 		process := s.lower().Peer.Process
 		for i := range rows - 1 {
 			if i == rows/2 {
-				require.NoError(t, s.up.send(t.Context(), unheardOf("Application//poison")))
+				require.NoError(t, s.up.send(t.Context(), unheardOf("Application//poison", wire.Newest)))
 			}
 			s.hub().set(fmt.Sprint("app-", i), resource.Spec, number(i))
 		}
@@ -34,14 +35,14 @@ func TestScenario29_OneMessageInAThousandThatNobodyUnderstands(t *testing.T) {
 	})
 }
 
-// unheardOf returns a message of a type that no version knows.
-func unheardOf(key string) transport.Message {
+// unheardOf returns a message of a type that its version does not know.
+func unheardOf(key string, version int) transport.Message {
 	e := event.New()
 	e.SetID("unheard-of")
 	e.SetSource("argocd-agent://" + hubIdentity)
 	e.SetType(wire.Prefix + "rumour")
 	e.SetSubject(key)
-	e.SetExtension("protocolversion", "1")
+	e.SetExtension("protocolversion", strconv.Itoa(version))
 	e.SetExtension("digest", "d")
 	return transport.Message{Key: key, Digest: "d", Event: e}
 }

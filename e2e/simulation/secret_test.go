@@ -54,7 +54,7 @@ func (startedHub) Run(ctx context.Context) error {
 }
 
 func newVault(t *testing.T) *vault {
-	v := &vault{nats: newNATS(t).(*nats), letters: map[string]*ledger.Ledger{}, log: map[string]*zap.Logger{}, ends: map[string]func(){}}
+	v := &vault{nats: newNATS(t, nil).(*nats), letters: map[string]*ledger.Ledger{}, log: map[string]*zap.Logger{}, ends: map[string]func(){}}
 	v.hub = memstore.New(memstore.Config{Name: "hub"})
 	v.spoke = memstore.New(memstore.Config{Name: vaultAgent, Admit: func(o resource.Object) error {
 		if o.Key.Name == "refused" {

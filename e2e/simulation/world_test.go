@@ -17,6 +17,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -43,10 +44,12 @@ type world struct {
 	t      *testing.T
 	f      fabric
 	net    linktest.Network
+	speaks speeches
 	mode   resource.Mode
 	spokes []*spoke
 	view   func(backend.Store) backend.Store // what the principal sees of its cluster
 	log    *zap.Logger                       // of the principal
+	ledger *ledger.Ledger                    // of the principal's dead letters
 
 	cluster   *memstore.Store      // the hub's
 	principal *principal.Principal // that runs, or ran last
@@ -68,7 +71,11 @@ type spoke struct {
 
 // newWorld returns a world with agents of one mode. Nothing runs but the controllers.
 func newWorld(t *testing.T, f fabric, agents int, mode resource.Mode) *world {
-	w := &world{t: t, f: f, net: f.network(t), mode: mode, cluster: memstore.New(memstore.Config{Name: "hub"}), log: zap.NewNop()}
+	speaks := speeches{}
+	w := &world{
+		t: t, f: f, net: f.network(t, speaks), speaks: speaks, mode: mode,
+		cluster: memstore.New(memstore.Config{Name: "hub"}), log: zap.NewNop(), ledger: ledger.InMemory(),
+	}
 	w.view = func(s backend.Store) backend.Store { return s }
 	for i := range agents {
 		s := &spoke{w: w, name: fmt.Sprint("agent-", i)}
@@ -106,6 +113,8 @@ func (w *world) startHub() {
 		Hub:       tappedHub{w.net.StartHub(w.t), w},
 		Store:     w.view(tappedStore{w.cluster, func(k resource.Key) *tap { return &w.spoke(k.Namespace).up }}),
 		Registry:  w,
+		Protocol:  w.speaks.of(hub),
+		Ledger:    w.ledger,
 		Tick:      w.f.tick,
 		Log:       w.log,
 	})
@@ -135,6 +144,7 @@ func (s *spoke) start() {
 		Dialer:    tappedDialer{s.w.net.StartAgent(s.w.t, s.name), &s.down},
 		Store:     tappedStore{s.cluster, func(resource.Key) *tap { return &s.down }},
 		Rules:     resource.Rules{Mode: s.w.mode, Adopt: true},
+		Protocol:  s.w.speaks.of(s.name),
 		Tick:      s.w.f.tick,
 		Log:       zap.NewNop(),
 	})

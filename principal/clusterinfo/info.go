@@ -16,6 +16,8 @@ type Info struct {
 	// The zero Since is that of an agent which has never been there.
 	Connected bool
 	Since     time.Time
+	// Refused says why the agent is not understood although it is there; "" if it is.
+	Refused string
 	// Version is that of the Kubernetes API, as Argo CD has it: "1.34".
 	Version string
 	// APIVersions lists what the Kubernetes API serves, as Argo CD has it: "apps/v1" and
@@ -85,6 +87,8 @@ func Encode(agent string, i Info, now time.Time, stale time.Duration) []byte {
 func connection(agent string, i Info, now time.Time, stale time.Duration) connectionState {
 	c := connectionState{ModifiedAt: timestamp{now}}
 	switch {
+	case i.Connected && i.Refused != "":
+		c.Status, c.Message = failed, fmt.Sprintf("agent %s is refused: %s", agent, i.Refused)
 	case i.Connected:
 		c.Status = successful
 	case i.Since.IsZero():

@@ -19,8 +19,9 @@ func TestEncode(t *testing.T) {
 		Connected: true, Since: start(), Version: "1.34", APIVersions: []string{"v1", "apps/v1/Deployment"},
 		APIs: 51, Resources: 1234, Synced: start().Add(-time.Minute), Applications: 7,
 	}
-	away := full
+	away, refused := full, full
 	away.Connected = false
+	refused.Refused = "upgrade it"
 	for _, c := range []struct {
 		name string
 		info clusterinfo.Info
@@ -29,6 +30,12 @@ func TestEncode(t *testing.T) {
 	}{
 		{"connected", full, start().Add(time.Hour), `{
 			"connectionState": {"status": "Successful", "message": "", "attemptedAt": "2026-03-01T10:00:00Z"},
+			"serverVersion": "1.34",
+			"cacheInfo": {"resourcesCount": 1234, "apisCount": 51, "lastCacheSyncTime": "2026-03-01T08:59:00Z"},
+			"applicationsCount": 7,
+			"apiVersions": ["v1", "apps/v1/Deployment"]}`},
+		{"refused", refused, start().Add(time.Hour), `{
+			"connectionState": {"status": "Failed", "message": "agent edge-1 is refused: upgrade it", "attemptedAt": "2026-03-01T10:00:00Z"},
 			"serverVersion": "1.34",
 			"cacheInfo": {"resourcesCount": 1234, "apisCount": 51, "lastCacheSyncTime": "2026-03-01T08:59:00Z"},
 			"applicationsCount": 7,

@@ -172,8 +172,10 @@ func (e *Engine) relisted(revision uint64) {
 }
 
 // opened makes the log equal to the table. A log that does not keep anything is taken to
-// have brought the peer all there is: if not, the peer will ask.
+// have brought the peer all there is: if not, the peer will ask. When it is opened again what
+// is known of originals is newer than what it holds: it was read some time ago.
 func (e *Engine) opened(now time.Time, ev Opened) []Action {
+	again := e.open
 	e.open, e.epoch, e.log = true, ev.Epoch, table{}
 	e.since, e.age = ev.Revision, max(e.age, ev.Revision)
 	if m := ev.Manifest; m != nil && m.By == e.cfg.Self {
@@ -195,7 +197,9 @@ func (e *Engine) opened(now time.Time, ev Opened) []Action {
 		en := e.entries[k]
 		en.sent, en.lost = "", false
 		if h, ok := ev.Holds[k]; ok {
-			en.sent, en.uid, en.after, en.died = h.Digest, h.UID, h.After, false
+			if en.sent = h.Digest; !again || en.uid == "" {
+				en.uid, en.after, en.died = h.UID, h.After, false
+			}
 		}
 		e.assume(k, en)
 		if !ev.Keeps {

@@ -42,7 +42,7 @@ type (
 	Relisted struct{ Revision uint64 }
 	// Opened says that the store has been listed and the link's copy replayed, and what the
 	// link's own log holds. Until then nothing is decided. It comes again if the log was
-	// lost.
+	// lost, or holds what the peer does not read; what it Holds then, it held some time ago.
 	Opened struct {
 		Epoch    string                // kept in the log; a new random one if the log is new
 		Keeps    bool                  // the log is durable: it must hold the whole table

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -64,4 +66,27 @@ func TestAnOriginalThatComesBack(t *testing.T) {
 	if is := said(gone); is != (engine.Tombstone{}) {
 		t.Errorf("merely missing, it says %#v", is)
 	}
+}
+
+// TestALogThatIsOpenedAgainIsOlderThanWhatIsKnown: a deletion that was seen while the log was
+// read is told as one, although the log held the object then.
+func TestALogThatIsOpenedAgainIsOlderThanWhatIsKnown(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	e := engine.New(engine.Config{Side: resource.Principal, Self: "hub", Peer: "spoke"})
+	says := func(ev engine.Event) engine.Body {
+		for _, a := range e.Step(now, ev) {
+			if m, ok := a.(engine.Send); ok && m.Message.Key == app(0) {
+				return m.Message.Body
+			}
+		}
+		return nil
+	}
+	o := resource.Object{Key: app(0), UID: "p1", Version: "1", Parts: resource.Parts{resource.Spec: `{}`}}
+	says(engine.Changed{Object: o})
+	row := says(engine.Opened{Epoch: "1", Keeps: true})
+	require.NotNil(t, row)
+	then := engine.Opened{Epoch: "1", Keeps: true, Holds: map[resource.Key]engine.Held{app(0): {Digest: row.Digest(), UID: "p1"}}}
+	gone := engine.Tombstone{UID: "p1"}
+	require.Equal(t, gone, says(engine.Vanished{Key: app(0), UID: "p1", Seen: true}))
+	require.Equal(t, gone, says(then))
 }

@@ -15,7 +15,6 @@ type health struct {
 
 	mu      sync.Mutex
 	failing map[string]map[string]failure // by what is done, and to what
-	refusal error                         // why the peer is not understood
 	state   Status                        // without Engine and Err
 }
 
@@ -56,10 +55,10 @@ func (h *health) up(p transport.Presence, refusal error) {
 	switch {
 	case refusal == nil:
 		h.log.Info("peer is there", zap.String("version", p.Version), zap.String("process", p.Process))
-	case h.refusal == nil || h.refusal.Error() != refusal.Error():
+	case h.state.Refusal == nil || h.state.Refusal.Error() != refusal.Error():
 		h.log.Error("peer is refused", zap.Error(refusal))
 	}
-	h.refusal = refusal
+	h.state.Refusal = refusal
 }
 
 func (h *health) down() {
@@ -81,8 +80,8 @@ func (h *health) status() Status {
 			}
 		}
 	}
-	if h.refusal != nil {
-		st.Err = h.refusal
+	if h.state.Refusal != nil {
+		st.Err = h.state.Refusal
 	}
 	return st
 }

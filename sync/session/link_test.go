@@ -17,7 +17,6 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
-	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
@@ -191,42 +190,5 @@ func TestReceivingNothingIsNoFailure(t *testing.T) {
 		require.ErrorContains(t, r.spoke.Status().Err, "line was cut")
 		settle(time.Minute)
 		require.NoError(t, r.spoke.Status().Err)
-	})
-}
-
-func TestAPeerOfAnotherTimeIsNotUnderstood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		core, log := observer.New(zapcore.ErrorLevel)
-		r := newRig(t)
-		r.spoke.tune = func(c *session.Config) { c.Log = zap.New(core) }
-		r.start()
-		r.hub.set("a", resource.Spec, `{"n":1}`)
-		settle(10 * time.Second)
-		r.hub.stop()
-
-		modern := presence
-		defer func(p transport.Presence) { presence = p }(presence)
-		modern.Version, modern.Oldest, modern.Newest = "v9", 7, 9
-		presence = modern
-		r.hub.start()
-		r.hub.set("a", resource.Spec, `{"n":2}`)
-		r.hub.set("b", resource.Spec, `{}`)
-		settle(time.Minute)
-		st := r.spoke.Status()
-		require.ErrorIs(t, st.Err, transport.ErrVersion)
-		require.ErrorContains(t, st.Err, "upgrade this side")
-		require.Equal(t, 1, log.Len())
-		require.Equal(t, `{"n":1}`, r.spoke.part("a", resource.Spec), "what it says is not applied")
-		r.spoke.set("a", resource.Spec, `{"n":666}`)
-		settle(time.Second)
-		require.Equal(t, `{"n":1}`, r.spoke.part("a", resource.Spec), "what was understood stays in force")
-
-		r.hub.stop()
-		presence.Oldest = wire.Newest
-		r.hub.start()
-		settle(time.Second)
-		require.NoError(t, r.spoke.Status().Err)
-		require.Equal(t, `{"n":2}`, r.spoke.part("a", resource.Spec))
-		require.Equal(t, `{}`, r.spoke.part("b", resource.Spec))
 	})
 }

@@ -87,7 +87,7 @@ func (s *Session) openOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opened, err := wire.Opened(log)
+	opened, err := wire.Opened(log, s.cfg.Protocol, s.speech.opened(log))
 	if err != nil {
 		s.cfg.Log.Warn("own log is not readable as a whole: what it lacks is written again", zap.Error(err))
 	}

@@ -18,7 +18,7 @@ import (
 
 // receive shows the link to the Engine.
 func (s *Session) receive(ctx context.Context) error {
-	r := receiver{s: s, kept: deliveries{}, sealed: deliveries{}}
+	r := receiver{s: s, kept: deliveries{}, sealed: deliveries{}, foreign: map[string]uint64{}}
 	return s.retry(ctx, "receive", func(ctx context.Context) error {
 		// Nothing may come for days: then not failing for long is success.
 		quiet := time.AfterFunc(lastPause, func() { s.health.note("receive", "", nil) })
@@ -39,10 +39,14 @@ func (s *Session) receive(ctx context.Context) error {
 // A receiver takes in what a link delivers.
 type receiver struct {
 	s       *Session
-	refused bool       // the peer's process speaks no protocol version of ours
-	kept    deliveries // what it said meanwhile
+	met     bool       // the peer's process that was there last speaks a protocol version of ours
+	refused bool       // it speaks none
+	kept    deliveries // what waits until it is met
 	keyAt   uint64     // the place of the peer's key in the copy
 	sealed  deliveries // what was sealed with it, and came before it
+	// foreign has the keys of messages that were left aside since the peer was heard last, and
+	// their places in the copy.
+	foreign map[string]uint64
 }
 
 // deliveries are the last of each key.
@@ -87,8 +91,10 @@ func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
 // keeps no longer than this process: but a link that keeps a copy gives it again to the
 // next one, and where none is kept the peer's Manifest shows what is missing.
 func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
-	m, err := wire.Decode(d.Message, r.s.pair.Load())
+	m, err := r.s.cfg.Protocol.Decode(d.Message, r.s.pair.Load())
 	switch peer, is := m.Body.(engine.Seal); {
+	case errors.Is(err, transport.ErrVersion):
+		return r.another(ctx, d, err)
 	case errors.Is(err, wire.ErrKey):
 		r.sealed.keep(d)
 		return nil
@@ -100,12 +106,35 @@ func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
 	return r.s.put(ctx, engine.Received{At: d.At, Message: m}, d.Ack)
 }
 
+// another looks at a message in a version that we do not read. Its writer has yet to hear what
+// we are, and writes it again then: it is left aside until it comes like that once more. It is
+// not acked: who reads that version may come. A tombstone, which is not written again, waits
+// only until we know that the writer is one whom we understand: it says the same in all versions.
+func (r *receiver) another(ctx context.Context, d transport.Delivery, why error) error {
+	k, err := wire.Key(d.Message.Key)
+	at, again := r.foreign[d.Message.Key]
+	switch {
+	case err == nil && engine.Reserved(k):
+		return nil
+	case d.Message.Tombstone() && !r.met:
+		r.kept.keep(d)
+		return nil
+	case d.Message.Tombstone(), again && d.At > at:
+		return r.unreadable(ctx, d, why)
+	}
+	r.foreign[d.Message.Key] = d.At
+	return nil
+}
+
 // up takes note of the peer's process, and takes in what was kept for the time when it
 // would be understood.
 func (r *receiver) up(ctx context.Context, p transport.Presence) error {
-	err := understood(p, r.s.cfg.Link.Peer())
-	r.refused = err != nil
+	reopen, err := r.s.speech.agree(p, r.s.cfg.Engine.Self, r.s.cfg.Link.Peer())
+	r.met, r.refused = err == nil, err != nil
 	r.s.health.up(p, err)
+	if clear(r.foreign); reopen {
+		r.s.opener.reopen()
+	}
 	if err := r.s.put(ctx, engine.Presence{Peer: !r.refused}, nil); err != nil || r.refused {
 		return err
 	}

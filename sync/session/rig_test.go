@@ -25,8 +25,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const agentName = "spoke"
 
-var presence = transport.Presence{Version: "test", Oldest: wire.Oldest, Newest: wire.Newest}
-
 // A rig is a principal and one managed agent, on memory, within a bubble of synctest.
 type rig struct {
 	t          *testing.T
@@ -38,6 +36,8 @@ type rig struct {
 type side struct {
 	r       *rig
 	engine  engine.Config
+	speaks  wire.Range // what the next process does
+	version string     // of its program
 	key     seal.Key
 	cluster *memstore.Store
 	store   backend.Store                       // of the session
@@ -56,6 +56,7 @@ func newRig(t *testing.T) *rig {
 	r.spoke = &side{r: r, engine: engine.Config{Side: resource.Agent, Rules: rules, Self: agentName}}
 	for _, s := range []*side{r.hub, r.spoke} {
 		var err error
+		s.speaks, s.version = wire.Spoken(), "test"
 		s.key, err = seal.New()
 		require.NoError(t, err)
 		s.cluster = memstore.New(memstore.Config{Name: s.engine.Self})
@@ -77,7 +78,7 @@ func (s *side) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	s.link = s.wrap(s.open(ctx, &running))
-	c := session.Config{Engine: s.engine, Store: s.store, Link: s.link, Key: s.key}
+	c := session.Config{Engine: s.engine, Store: s.store, Link: s.link, Key: s.key, Protocol: s.speaks}
 	s.tune(&c)
 	var err error
 	s.Session, err = session.New(c)
@@ -99,6 +100,7 @@ func (s *side) start() {
 }
 
 func (s *side) open(ctx context.Context, running *sync.WaitGroup) transport.Link {
+	presence := transport.Presence{Version: s.version, Oldest: s.speaks.Oldest, Newest: s.speaks.Newest}
 	if s.engine.Side == resource.Agent {
 		l, err := s.r.net.Agent(agentName, presence).Dial(ctx)
 		require.NoError(s.r.t, err)

@@ -18,7 +18,9 @@ const senders = 16
 // send puts a message into the link's log, or tells the Engine that it may not be there.
 // The Engine sends it again, at a Tick.
 func (s *Session) send(ctx context.Context, m engine.Message) {
-	e, err := wire.Encode(m, wire.Envelope{ID: s.cfg.NewID(), Source: s.cfg.Engine.Self, Time: time.Now(), Pair: s.pair.Load()})
+	e, err := wire.Encode(m, wire.Envelope{
+		ID: s.cfg.NewID(), Source: s.cfg.Engine.Self, Time: time.Now(), Pair: s.pair.Load(), Version: s.speech.writing(),
+	})
 	never := err != nil
 	if err == nil {
 		err = s.cfg.Link.Send(ctx, e)

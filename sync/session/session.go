@@ -48,6 +48,9 @@ type Config struct {
 	// is one of this Session alone, for which all that is secret travels anew. It is used only
 	// where something secret travels.
 	Key seal.Key
+	// Protocol is the versions that this side speaks, as it says in its Presence; zero is all
+	// that the wire has, see wire.Spoken.
+	Protocol wire.Range
 	// Letters keeps what cannot be taken in or handed over, for as long as that is so. nil
 	// keeps it in memory.
 	Letters *ledger.Book
@@ -64,6 +67,7 @@ type Session struct {
 	started atomic.Bool
 	done    chan struct{}             // closed when the loop has ended
 	pair    atomic.Pointer[seal.Pair] // of our key and the peer's; nil until that is known
+	speech  *versions
 
 	outbox  *crew[engine.Message]
 	ready   *crew[engine.Action]
@@ -85,6 +89,8 @@ func New(c Config) (*Session, error) {
 		return nil, fmt.Errorf("session: the link is to %s, not to %s", c.Link.Peer(), c.Engine.Peer)
 	case c.Tick < 0, c.Workers < 0:
 		return nil, fmt.Errorf("session: tick %v and workers %d must not be negative", c.Tick, c.Workers)
+	case c.Protocol.Oldest > c.Protocol.Newest, c.Protocol.Oldest < 0:
+		return nil, fmt.Errorf("session: there are no versions %s", c.Protocol)
 	}
 	if err := wire.CheckSource(c.Engine.Self); err != nil {
 		return nil, fmt.Errorf("session: %w", err)
@@ -94,6 +100,7 @@ func New(c Config) (*Session, error) {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
+	c.Protocol = cmp.Or(c.Protocol, wire.Spoken())
 	if c.NewID == nil {
 		c.NewID = rand.Text
 	}
@@ -115,6 +122,7 @@ func New(c Config) (*Session, error) {
 		inputs:  make(chan input),
 		inspect: make(chan func(*engine.Engine)),
 		done:    make(chan struct{}),
+		speech:  newVersions(c.Protocol),
 		listing: newListing(),
 		opener:  newOpener(),
 		health:  newHealth(c.Log),
@@ -148,7 +156,10 @@ type Status struct {
 	Connected bool               // the peer's process answers
 	Since     time.Time          // when Connected changed last; zero if it never did
 	Peer      transport.Presence // of the peer's process that answers, or that answered last
-	// Err is what fails now, or keeps the peer from being understood; nil if nothing does.
+	// Refusal is why the peer's process that answers, or answered last, is not understood; nil
+	// if it is.
+	Refusal error
+	// Err is what fails now, or the Refusal; nil if nothing does.
 	Err         error
 	DeadLetters int // what cannot be taken in or handed over now
 }
@@ -161,6 +172,7 @@ func (s *Session) Status() Status {
 		return st
 	}
 	st.Running = s.look(context.Background(), func(e *engine.Engine) { st.Engine = e.Status() }) == nil
+	st.Engine.InStep = st.Engine.InStep && st.Refusal == nil // its word may be another by now
 	return st
 }
 

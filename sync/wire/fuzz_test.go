@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/stretchr/testify/require"
@@ -67,6 +68,48 @@ func FuzzState(f *testing.F) {
 		m.Event.DataEncoded = data
 		if got, err = wire.Decode(m, reader); err == nil {
 			require.Equal(t, spec, got.Body.(engine.Record).Parts[resource.Spec])
+		}
+	})
+}
+
+// FuzzKey hands Key any name: of all spellings of a key it takes one.
+func FuzzKey(f *testing.F) {
+	for _, e := range examples {
+		f.Add(wire.Name(e.Key))
+	}
+	f.Add("a/%2F/b")
+	f.Fuzz(func(t *testing.T, name string) {
+		k, err := wire.Key(name)
+		if err == nil {
+			require.Equal(t, name, wire.Name(k))
+		}
+	})
+}
+
+// FuzzOpened hands Opened any row of a log: whatever it says of itself, the engine can sum it.
+func FuzzOpened(f *testing.F) {
+	for name := range examples {
+		e := encode(f, name)
+		f.Add(e.Key, e.Digest, "1", "live", e.Event.Data())
+	}
+	f.Fuzz(func(t *testing.T, key, digest, version, phase string, data []byte) {
+		ev := event.New()
+		ev.SetType(wire.Prefix + "manifest")
+		ev.SetSubject(key)
+		ev.SetDataContentType(event.ApplicationJSON)
+		ev.DataEncoded = data
+		ev.SetExtension("protocolversion", version)
+		ev.SetExtension("phase", phase)
+		ev.SetExtension("digest", digest)
+		row := transport.Message{Key: key, Digest: digest, Event: ev}
+		got, err := wire.Opened(transport.Log{Epoch: "e", Keeps: true, Rows: map[string]transport.Message{key: row}}, wire.Spoken(), wire.Spoken())
+		if len(got.Holds) == 0 {
+			require.Error(t, err)
+			return
+		}
+		e := engine.New(engine.Config{Self: "hub", Side: resource.Principal})
+		for range 2 {
+			e.Step(time.Unix(1, 0), got)
 		}
 	})
 }

@@ -2,8 +2,10 @@ package wire_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -23,7 +25,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-var update = flag.Bool("update", false, "write the golden events of the newest version")
+var update = flag.Bool("update", false, "write the golden events that there are not")
 
 // examples holds a message of each type; the golden events of every version are these.
 var examples = map[string]engine.Message{
@@ -72,27 +74,44 @@ var examples = map[string]engine.Message{
 	},
 }
 
+// TestGoldenEvents: each version is read as it was, and written as it was.
 func TestGoldenEvents(t *testing.T) {
-	require.Equal(t, wire.Newest, 1, "add the golden events of the new version, and keep the old ones")
+	kept, err := os.ReadDir(filepath.Join("testdata", "golden"))
+	require.NoError(t, err)
+	var versions []string
 	for v := wire.Oldest; v <= wire.Newest; v++ {
+		versions = append(versions, fmt.Sprintf("v%d", v))
 		for name, m := range examples {
 			t.Run(fmt.Sprintf("v%d/%s", v, name), func(t *testing.T) {
-				path := filepath.Join("testdata", fmt.Sprintf("v%d", v), name+".txt")
-				encoded := inBinary(encode(t, name))
-				if *update && v == wire.Newest {
-					require.NoError(t, os.WriteFile(path, encoded, 0o644))
+				path := filepath.Join("testdata", "golden", fmt.Sprintf("v%d", v), name+".txt")
+				encoded := inBinary(encodeAs(t, name, v))
+				if *update {
+					writeNew(t, path, encoded)
 				}
 				golden, err := os.ReadFile(path)
 				require.NoError(t, err)
 				got, err := wire.Decode(parse(t, golden), reader)
 				require.NoError(t, err)
 				require.Equal(t, m, got)
-				if v == wire.Newest {
-					require.Equal(t, fixed(name, golden), fixed(name, encoded))
-				}
+				require.Equal(t, fixed(name, golden), fixed(name, encoded), "a version that was released does not change: make another")
 			})
 		}
 	}
+	for _, dir := range kept {
+		require.Contains(t, versions, dir.Name(), "events of a version that nobody reads any more")
+	}
+}
+
+// writeNew writes a golden event that there is not: those that there are stay as they are.
+func writeNew(t *testing.T, path string, event []byte) {
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return
+	}
+	require.NoError(t, err)
+	_, err = f.Write(event)
+	require.NoError(t, errors.Join(err, f.Close()))
 }
 
 // fixed returns what is the same each time that an event is written: what is sealed never is.

@@ -13,14 +13,15 @@ import (
 // why is Decode's error. It reports false if there is nothing that an engine could know:
 // the key is none of an object's.
 //
-// A tombstone that cannot be read still says that there is no row.
+// A tombstone that cannot be read still says that there is no row; and one of another version,
+// of which original, since that is said alike in all of them.
 func Unreadable(t transport.Message, why error) (engine.Message, bool) {
 	k, err := Key(t.Key)
 	if err != nil || engine.Reserved(k) {
 		return engine.Message{}, false
 	}
 	if t.Tombstone() {
-		return engine.Message{Key: k, Body: engine.Tombstone{}}, true
+		return engine.Message{Key: k, Body: foreign(t, why)}, true
 	}
 	u := engine.Unreadable{Row: resource.Digest(t.Digest), Text: reason(why)}
 	if t.Event.Context != nil {
@@ -29,6 +30,18 @@ func Unreadable(t transport.Message, why error) (engine.Message, bool) {
 		}
 	}
 	return engine.Message{Key: k, Body: u}, true
+}
+
+// foreign returns what a tombstone says that is not read for the reason why.
+func foreign(t transport.Message, why error) engine.Tombstone {
+	if !errors.Is(why, transport.ErrVersion) {
+		return engine.Tombstone{}
+	}
+	b, err := decodeTombstone(payload{extensions: extensions(t.Event), data: t.Event.Data()})
+	if err != nil {
+		return engine.Tombstone{}
+	}
+	return b.(engine.Tombstone)
 }
 
 // reason returns why an event cannot be read, without its name.

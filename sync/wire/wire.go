@@ -8,7 +8,7 @@
 //	type             a row of the table in types.go
 //	subject          the key, see Name
 //	time             when it was written, for people
-//	protocolversion  of this encoding
+//	protocolversion  of this encoding, see Range
 //	digest           stands for the value; absent in a tombstone
 //	uid, by, phase, after   of a state; uid and after also of a tombstone
 //
@@ -39,12 +39,6 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/transport"
-)
-
-// The protocol versions that this package reads. It writes Newest.
-const (
-	Oldest = 1
-	Newest = 1
 )
 
 // Why an event cannot be read, given wrapped in an Error. transport.ErrVersion is another
@@ -80,6 +74,7 @@ type Envelope struct {
 	Traceparent string    // W3C trace context, "" if there is none
 	Tracestate  string
 	Pair        *seal.Pair // seals what is secret; nil if the peer's key is not known
+	Version     int        // the protocol version to write in; 0 is Newest
 }
 
 // Encode returns m as an event. It fails if m cannot be written exactly: if its key has no
@@ -111,7 +106,7 @@ func Encode(m engine.Message, e Envelope) (transport.Message, error) {
 	ev.SetType(Prefix + r.name)
 	ev.SetSubject(name)
 	ev.SetTime(e.Time)
-	p.extensions["protocolversion"] = strconv.Itoa(Newest)
+	p.extensions["protocolversion"] = strconv.Itoa(cmp.Or(e.Version, Newest))
 	p.extensions["digest"] = digest
 	p.extensions["traceparent"] = e.Traceparent
 	p.extensions["tracestate"] = e.Tracestate
@@ -134,27 +129,30 @@ func Encode(m engine.Message, e Envelope) (transport.Message, error) {
 }
 
 // Decode is the inverse of Encode. Its error is an *Error: ErrType for a type that this
-// version does not know, transport.ErrVersion for a protocol version that it does not
-// read, ErrMalformed, ErrDigest, or ErrKey for what is sealed if there is no Pair. Fields of the data that it does not know it leaves
-// out.
-func Decode(t transport.Message, p *seal.Pair) (engine.Message, error) {
+// version does not know, transport.ErrVersion for a protocol version that is not Spoken,
+// ErrMalformed, ErrDigest, or ErrKey for what is sealed if there is no Pair. Fields of the data
+// that it does not know it leaves out.
+func Decode(t transport.Message, p *seal.Pair) (engine.Message, error) { return Spoken().Decode(t, p) }
+
+// Decode is as the function of that name, for a reader of these versions.
+func (r Range) Decode(t transport.Message, p *seal.Pair) (engine.Message, error) {
 	if t.Event.Context == nil {
 		return engine.Message{}, &Error{Key: t.Key, Err: fmt.Errorf("%w: no event", ErrMalformed)}
 	}
-	m, err := decode(t, p)
+	m, err := decode(t, p, r)
 	if err != nil {
 		return engine.Message{}, &Error{ID: t.Event.ID(), Type: t.Event.Type(), Key: t.Key, Err: err}
 	}
 	return m, nil
 }
 
-func decode(t transport.Message, pair *seal.Pair) (m engine.Message, err error) {
+func decode(t transport.Message, pair *seal.Pair, read Range) (m engine.Message, err error) {
 	ev := t.Event
 	if ev.SpecVersion() != event.CloudEventsVersionV1 {
 		return m, fmt.Errorf("%w: CloudEvents %q", ErrMalformed, ev.SpecVersion())
 	}
 	p := payload{extensions: extensions(ev), data: ev.Data()}
-	if err := checkVersion(p.extensions["protocolversion"]); err != nil {
+	if err := read.check(p.extensions["protocolversion"]); err != nil {
 		return m, err
 	}
 	r, err := rowNamed(ev.Type())
@@ -189,17 +187,6 @@ func decode(t transport.Message, pair *seal.Pair) (m engine.Message, err error) 
 		return m, fmt.Errorf("%w: %q, not %q", ErrDigest, is, cmp.Or(said, t.Digest))
 	}
 	return m, nil
-}
-
-func checkVersion(text string) error {
-	v, err := strconv.Atoi(text)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: protocol version %q", ErrMalformed, text)
-	case v < Oldest || v > Newest:
-		return fmt.Errorf("%w: it is of version %d, read are %d to %d", transport.ErrVersion, v, Oldest, Newest)
-	}
-	return nil
 }
 
 // extensions returns the extensions as text, which is what they are on most links.

@@ -165,7 +165,13 @@ func TestAVersionMayBeANumber(t *testing.T) {
 }
 
 func encode(t testing.TB, typ string) transport.Message {
-	m, err := wire.Encode(examples[typ], envelope)
+	return encodeAs(t, typ, wire.Newest)
+}
+
+func encodeAs(t testing.TB, typ string, version int) transport.Message {
+	e := envelope
+	e.Version = version
+	m, err := wire.Encode(examples[typ], e)
 	require.NoError(t, err)
 	return m
 }

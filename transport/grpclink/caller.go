@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
-	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // A caller connects an agent's End to the principal, again and again.
@@ -59,7 +57,7 @@ func (c *caller) tell(err error) {
 	}
 	log := c.config.Logger.With(zap.String("agent", c.config.Agent), zap.String("principal", c.config.Connect))
 	switch s.Code() {
-	case codes.Unauthenticated, codes.PermissionDenied, codes.Aborted, codes.InvalidArgument:
+	case codes.Unauthenticated, codes.PermissionDenied, codes.Aborted, codes.InvalidArgument, codes.FailedPrecondition:
 		log.Error("the principal refuses this agent: " + s.Message())
 	case codes.ResourceExhausted:
 		log.Info("the principal asks to come again later: " + s.Message())
@@ -140,9 +138,7 @@ func (c DialerConfig) dialOptions() []grpc.DialOption {
 		grpc.WithTransportCredentials(over(c.Credentials.Client(c.host))),
 		grpc.WithPerRPCCredentials(saying{c.Credentials}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return tunnel.Dial(ctx, c.Proxy, address)
-		}),
+		grpc.WithContextDialer(c.route.Dial),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience}),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2 * window),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -41,6 +42,9 @@ type desk struct {
 	log          *zap.Logger
 	teller       teller
 	door         door
+	lobby        lobby
+	limits       packetlink.Limits
+	complaints   transport.Complaints
 
 	mu     sync.Mutex
 	opened time.Time        // when the hub started
@@ -65,7 +69,7 @@ const (
 func newDesk(c HubConfig, squeeze *squeezer) *desk {
 	return &desk{
 		common:       common{beat: c.Heartbeat, squeeze: squeeze},
-		authenticate: c.Authenticate, trust: c.Credentials, presence: c.Presence, log: c.Logger,
+		authenticate: c.Authenticate, trust: c.Credentials, presence: c.Presence, log: c.Logger, limits: c.Limits,
 		door:  door{each: time.Second / time.Duration(c.Admissions), burst: c.Admissions/2 + 1},
 		seats: map[string]*seat{},
 	}
@@ -92,7 +96,7 @@ func (l *hubLink) Close() error {
 
 // open opens the Link to an agent, and registers it.
 func (d *desk) open(agent string) (transport.Link, error) {
-	end, err := packetlink.Open(packetlink.Config{Local: "principal", Peer: agent})
+	end, err := packetlink.Open(packetlink.Config{Local: "principal", Peer: agent, Limits: d.limits})
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +128,7 @@ func (d *desk) forget(agent string) error {
 		return transport.ErrUnknown
 	}
 	delete(d.seats, agent)
+	d.complaints.Forget(agent)
 	return nil
 }
 
@@ -293,13 +298,18 @@ func (d *desk) Streams(p linkpb.Link_StreamsServer) error {
 	if err != nil {
 		return d.dismiss(v, err)
 	}
-	first, err := p.Recv()
+	first, err := d.first(p)
 	if err != nil {
-		return err
+		return d.dismiss(v, err)
 	}
 	s, end := d.sessionOf(v.agent, first.GetHello().GetSession())
 	if s == nil {
 		return unserved("there is no such session")
+	}
+	if s.streamed.Swap(true) {
+		err := malformed(errors.New("it calls for the streams of one session twice"))
+		s.end(err)
+		return d.dismiss(v, err)
 	}
 	if err := greet(p, &linkpb.Hello{}); err != nil {
 		return err
@@ -307,6 +317,27 @@ func (d *desk) Streams(p linkpb.Link_StreamsServer) error {
 	s.over.Go(func() { s.end(s.receive(p, s.conn.Streams)) })
 	s.end(s.send(p, s.conn.Streams, end.StreamsReady(), false))
 	return statusOf(context.Cause(s.ctx))
+}
+
+// first returns the first Packet of a call for streams, which is to come soon.
+func (d *desk) first(p pipe) (*linkpb.Packet, error) {
+	type packet struct {
+		*linkpb.Packet
+		err error
+	}
+	came := make(chan packet, 1)
+	d.over.Go(func() { // which ends with the call at the latest
+		first, err := p.Recv()
+		came <- packet{first, err}
+	})
+	late := time.NewTimer(max(patience, beats*d.beat))
+	defer late.Stop()
+	select {
+	case first := <-came:
+		return first.Packet, first.err
+	case <-late.C:
+		return nil, unserved("it says nothing")
+	}
 }
 
 // sessionOf returns the session of an agent, nil if it is not that one.
@@ -324,6 +355,14 @@ func (d *desk) sessionOf(agent, id string) (*session, *packetlink.End) {
 // was refused.
 func (d *desk) dismiss(v visitor, err error) error {
 	var r *refusal
+	if errors.As(err, &r) {
+		switch r.code {
+		case codes.InvalidArgument:
+			d.offend(v.agent, r)
+		case codes.FailedPrecondition:
+			d.complain(v.agent, copyQuota, r, "remove objects of this agent: what is new waits until then")
+		}
+	}
 	if errors.As(err, &r) && !r.quiet && d.teller.news(v.agent+" "+r.code.String(), time.Now()) {
 		d.log.Warn("refused a connection", zap.String("agent", v.agent), zap.String("from", v.from), zap.Error(r))
 	}

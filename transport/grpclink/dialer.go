@@ -26,6 +26,8 @@ type DialerConfig struct {
 	Connect string
 	// Proxy is the HTTP proxy by which the principal is reached; nil is none.
 	Proxy *url.URL
+	// Websocket is the URL, ws or wss, by which Connect is reached in a websocket; nil is none.
+	Websocket *url.URL
 	// Credentials are what the principal is met with: the certificate is the agent's. Once they
 	// are replaced it is met anew.
 	Credentials *identity.Credentials
@@ -33,7 +35,8 @@ type DialerConfig struct {
 	// made if need be. No other process may use it at the same time.
 	StateDir string
 
-	host string // of Connect
+	host  string // of Connect
+	route tunnel.Route
 }
 
 // copyFile is the name of the file in StateDir.
@@ -74,7 +77,8 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	if c.StateDir == "" {
 		return fail(errors.New("no state directory"))
 	}
-	if err := errors.Join(c.Credentials.Claims(c.Agent), tunnel.Check(c.Proxy)); err != nil {
+	c.route = tunnel.Route{Proxy: c.Proxy, Websocket: c.Websocket, TLS: c.Credentials.EnvelopeClient}
+	if err := errors.Join(c.Credentials.Claims(c.Agent), c.route.Check()); err != nil {
 		return fail(err)
 	}
 	squeeze, err := newSqueezer()

@@ -25,10 +25,25 @@
 // and longer while that goes on. Either side sends a sign of life with each heartbeat, and a
 // peer that is silent for three of them is away.
 //
+// # Where HTTP/2 does not pass
+//
+// An agent may come by websocket, which carries the same connection (see package tunnel). The
+// one port serves both: by what a client offers in its TLS it is known what it wants, and a
+// gRPC client offers HTTP/2 only.
+//
 // # What is kept
 //
 // The logs are in memory, the last value of each key. The agent's copy of the principal's is in
 // one file under StateDir; the principal's copy of an agent's is known by hashes only. With
 // each connection the copies are compared with the logs (see packetlink), so that what a
 // process has lost, or not written in time, comes again, and nothing else does.
+//
+// # What an agent can make the principal hold
+//
+// HubConfig.Limits bound its table, by keys and by bytes, and what of it waits to be received.
+// Whose table is larger is told so, and when to try again; what the principal has of it stays.
+// Besides, an agent has at most 8 connections at once, of 8 calls each, and one session, and may
+// begin another ten times in a second; headers are of 8 KiB at most and packets of 8 MiB. A table
+// that is too large ("copy quota"), and an agent that breaks the rules, are Troubles of that
+// agent, and the log names it.
 package grpclink

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,6 +13,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // A HubConfig configures the principal's end.
@@ -20,6 +22,8 @@ type HubConfig struct {
 	// Listen is the host:port that agents connect to, or unix:path, where a proxy does on their
 	// behalf. Port 0 is any: see Hub.Addr.
 	Listen string
+	// Websocket says that agents may come to it by websocket too, at WebsocketPath.
+	Websocket bool
 	// Credentials are what agents are met with: over TLS, unless they are plain. Once they are replaced, agents that they do not
 	// trust any more are cut off.
 	Credentials *identity.Credentials
@@ -28,7 +32,13 @@ type HubConfig struct {
 	// Admissions is how many agents may connect in a second, after half as many at once. Those
 	// beyond are told when to come again. 0 is DefaultAdmissions.
 	Admissions int
+	// Limits bound the table of an agent, either way: what it may make this process hold. The
+	// zero Limits are those of package packetlink.
+	Limits packetlink.Limits
 }
+
+// WebsocketPath is that of the URL by which agents come by websocket.
+const WebsocketPath = "/argocd-agent/grpc"
 
 // A Hub is the principal's end: a gRPC server in this process. It implements transport.Hub.
 type Hub struct {
@@ -58,6 +68,9 @@ func NewHub(c HubConfig) (*Hub, error) {
 	case c.Admissions < 0:
 		return fail(fmt.Errorf("%d admissions in a second", c.Admissions))
 	}
+	if c.Limits, err = c.Limits.Check(); err != nil {
+		return fail(err)
+	}
 	squeeze, err := newSqueezer()
 	if err != nil {
 		return fail(err)
@@ -74,7 +87,7 @@ func NewHub(c HubConfig) (*Hub, error) {
 // once.
 func (h *Hub) Run(ctx context.Context) error {
 	defer h.serving.End()
-	listener, err := listen(h.config.Listen)
+	listener, err := h.config.listen()
 	if err != nil {
 		return fmt.Errorf("grpclink: hub: %w", err)
 	}
@@ -104,6 +117,15 @@ func (h *Hub) Run(ctx context.Context) error {
 	return err
 }
 
+// listen returns the listener of agents' connections, bare and in websockets.
+func (c HubConfig) listen() (net.Listener, error) {
+	l, err := listen(c.Listen)
+	if err != nil || !c.Websocket {
+		return l, err
+	}
+	return tunnel.Open(l, tunnel.DoorConfig{Path: WebsocketPath, TLS: c.Credentials.EnvelopeServer(), Others: true}), nil
+}
+
 // Addr returns the address that agents connect to. It waits until Run listens.
 func (h *Hub) Addr(ctx context.Context) (string, error) {
 	if err := h.serving.Wait(ctx); err != nil {
@@ -128,6 +150,10 @@ func (h *Hub) Link(ctx context.Context, agent string) (transport.Link, error) {
 
 // Forget implements transport.Hub.
 func (h *Hub) Forget(ctx context.Context, agent string) error { return h.links.Forget(ctx, agent) }
+
+// Troubles implements transport.Troubled: which agents break the rules, and whose tables are
+// larger than they may be ("copy quota").
+func (h *Hub) Troubles() []transport.Trouble { return h.desk.troubles(time.Now()) }
 
 // Kept implements transport.Hub. Only what this process has opened is kept, in memory.
 func (h *Hub) Kept(ctx context.Context) ([]string, error) { return h.links.Kept(ctx) }

@@ -37,14 +37,14 @@ var secured = tlstest.Adapter{
 	Hub: func(t *testing.T, c tlstest.Hub) (transport.Hub, string) {
 		h, _ := startHub(t, HubConfig{
 			Common: Common{Heartbeat: c.Heartbeat, Logger: c.Log, Presence: presence}, Listen: "127.0.0.1:0",
-			Credentials: c.Own, Authenticate: c.Authenticate,
+			Credentials: c.Own, Authenticate: c.Authenticate, Websocket: c.Websocket,
 		})
 		return h, addr(t, h)
 	},
 	Dialer: func(t *testing.T, agent, connect string, c tlstest.End) transport.Dialer {
 		d, err := NewDialer(DialerConfig{
 			Common: Common{Heartbeat: c.Heartbeat, Logger: c.Log, Presence: presence}, Agent: agent, Connect: connect,
-			Credentials: c.Own, Proxy: c.Proxy, StateDir: t.TempDir(),
+			Credentials: c.Own, Proxy: c.Proxy, Websocket: c.Websocket, StateDir: t.TempDir(),
 		})
 		require.NoError(t, err)
 		return d

@@ -39,6 +39,9 @@ func unproven(err error) error { return &refusal{code: codes.Unauthenticated, wh
 func unregistered() error {
 	return &refusal{code: codes.PermissionDenied, why: transport.ErrUnknown.Error()}
 }
+func excessive(err error) error {
+	return &refusal{code: codes.FailedPrecondition, why: err.Error(), after: roomAgain}
+}
 func malformed(err error) error { return &refusal{code: codes.InvalidArgument, why: err.Error()} }
 func unserved(why string) error { return &refusal{code: codes.Unavailable, why: why, quiet: true} }
 func replaced(from string) error {
@@ -52,6 +55,9 @@ func unlisted() error {
 func crowded(after time.Duration) error {
 	return &refusal{code: codes.ResourceExhausted, why: "too much connects at once", after: after, quiet: true}
 }
+
+// roomAgain is when an agent may try again whose table is too large.
+const roomAgain = time.Minute
 
 // statusOf returns the end of a session as the agent is to see it.
 func statusOf(err error) error {

@@ -3,7 +3,11 @@ package grpclink
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"strings"
@@ -13,10 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink/linkpb"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
+	"github.com/argocd-fabric/argocd-agent/transport/netfault"
 )
 
 // A hostile connection has a good certificate, and says whatever it likes in HTTP/2.
@@ -112,6 +118,131 @@ func TestScenario25_HostileBytes(t *testing.T) {
 		})
 	}
 	require.Less(t, heap(), before+64<<20)
+}
+
+// TestScenario04_ReconnectsWhoseOldConnectionEndsLate: of 100 reconnects the hub learns up to
+// half a second late that the connection before has ended. The newer one is served, is
+// the only one, and is not taken for gone when the older one ends.
+func TestScenario04_ReconnectsWhoseOldConnectionEndsLate(t *testing.T) {
+	t.Parallel() // it waits for the agent's pauses between attempts
+	const reconnects, latest = 100, 500 * time.Millisecond
+	p := tlstest.NewAuthority(t)
+	h, _ := startHub(t, hubConfig(t, p))
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	line, err := netfault.Listen(func() string { return addr(t, h) })
+	require.NoError(t, err)
+	defer func() { require.NoError(t, line.Close()) }()
+	agent := dial(t, dialerConfig(t, p, "north", line.Addr()))
+	await(t, hub, is(transport.Up))
+	await(t, agent, is(transport.Up))
+
+	// exchange has a value cross either way, and returns how many Downs came before.
+	exchange := func(text string) (downs int) {
+		require.NoError(t, hub.Send(t.Context(), value("key", text)))
+		require.NoError(t, agent.Send(t.Context(), value("key", text)))
+		for _, l := range []transport.Link{hub, agent} {
+			await(t, l, func(d transport.Delivery) bool {
+				if d.Event == transport.Down {
+					downs++
+				}
+				return isValue("key", text)(d)
+			})
+		}
+		return downs
+	}
+	session := func() *session {
+		h.desk.mu.Lock()
+		defer h.desk.mu.Unlock()
+		return h.desk.seats["north"].session
+	}
+	chance := rand.New(rand.NewPCG(4, 4))
+	for i := range reconnects {
+		before := session()
+		told := line.Drop(time.Duration(chance.Int64N(int64(latest))))
+		exchange(fmt.Sprint("over the next connection ", i))
+		now := session()
+		require.NotSame(t, before, now)
+		<-told
+		<-before.ctx.Done()
+		require.Zero(t, exchange(fmt.Sprint("after the last has ended ", i)), "reconnect %d: down while a newer session lives", i)
+		require.Same(t, now, session(), "the newer session was closed")
+		require.NoError(t, now.ctx.Err())
+	}
+}
+
+// comers is 2,000 for the whole of the scenario.
+var comers = flag.Int("comers", 100, "how many agents come and go in TestScenario08_AgentsComeAndGo")
+
+// TestScenario08_AgentsComeAndGo: agents connect, say something, are told something, leave and
+// are removed. Nothing of them is left.
+func TestScenario08_AgentsComeAndGo(t *testing.T) {
+	const atOnce = 4
+	p := tlstest.NewAuthority(t)
+	h, _ := startHub(t, hubConfig(t, p))
+	address := addr(t, h)
+	come := func(first, n int) {
+		var all errgroup.Group
+		all.SetLimit(atOnce)
+		for i := range n {
+			all.Go(func() error { return visit(t, h, p, fmt.Sprint("agent-", first+i), address) })
+		}
+		require.NoError(t, all.Wait())
+	}
+	come(0, 2*atOnce)
+	settles(t, func() bool { return guests(h) == 0 })
+	goroutines, held := runtime.NumGoroutine(), heap()
+	come(2*atOnce, *comers)
+	settles(t, func() bool { return guests(h) == 0 && runtime.NumGoroutine() <= goroutines })
+	require.Less(t, heap(), held+held/20+1<<20)
+	kept, err := h.Kept(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, kept)
+	require.Empty(t, h.Troubles())
+}
+
+// guests returns how many agents have a connection.
+func guests(h *Hub) int {
+	h.desk.lobby.mu.Lock()
+	defer h.desk.lobby.mu.Unlock()
+	return len(h.desk.lobby.all)
+}
+
+// settles waits until what ends by itself has ended.
+func settles(t *testing.T, ok func() bool) {
+	t.Helper()
+	late, look := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
+	defer look.Stop()
+	for !ok() {
+		select {
+		case <-look.C:
+		case <-late:
+			require.FailNow(t, "it does not settle", "%d goroutines", runtime.NumGoroutine())
+		}
+	}
+}
+
+// visit has an agent come and go.
+func visit(t *testing.T, h *Hub, p tlstest.Authority, name, address string) error {
+	hub, err := h.Link(t.Context(), name)
+	if err != nil {
+		return err
+	}
+	d, err := NewDialer(dialerConfig(t, p, name, address))
+	if err != nil {
+		return err
+	}
+	agent, err := d.Dial(t.Context())
+	if err != nil {
+		return err
+	}
+	for from, to := range map[transport.Link]transport.Link{hub: agent, agent: hub} {
+		if err := from.Send(t.Context(), value("key", name)); err != nil {
+			return err
+		}
+		await(t, to, isValue("key", name))
+	}
+	return errors.Join(agent.Close(), hub.Close(), h.Forget(t.Context(), name))
 }
 
 // heap returns how much memory is used, in bytes.

@@ -57,7 +57,7 @@ func (c *certified) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthIn
 	if err != nil {
 		return nil, nil, err
 	}
-	return secured, &acquaintance{AuthInfo: info}, nil
+	return c.desk.receives(secured, info), &acquaintance{AuthInfo: info}, nil
 }
 
 // Clone implements credentials.TransportCredentials.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -34,7 +35,8 @@ type session struct {
 	end     context.CancelCauseFunc
 	silence *time.Timer // ends it when nothing is heard
 
-	over *sync.WaitGroup // what it has running
+	over     *sync.WaitGroup // what it has running
+	streamed atomic.Bool     // its call for streams has come
 
 	// Set before anything is carried:
 	conn *packetlink.Connection
@@ -82,7 +84,10 @@ func (s *session) receive(p pipe, of part) error {
 		if err == nil && len(frames) > 0 {
 			err = of.Take(frames, time.Now())
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, transport.ErrFull):
+			return excessive(err)
+		case err != nil:
 			return malformed(err)
 		}
 	}
@@ -132,6 +137,9 @@ func greet(p pipe, h *linkpb.Hello) error {
 	return p.Send(&linkpb.Packet{Of: &linkpb.Packet_Hello{Hello: h}})
 }
 
+// maxHello bounds each text of a hello: they are kept, shown and logged.
+const maxHello = 256
+
 // meet receives the first Packet of a call.
 func (s *session) meet(p pipe) (*linkpb.Hello, error) {
 	packet, err := p.Recv()
@@ -141,6 +149,11 @@ func (s *session) meet(p pipe) (*linkpb.Hello, error) {
 	h := packet.GetHello()
 	if h == nil {
 		return nil, malformed(errors.New("it does not begin with a hello"))
+	}
+	for _, text := range []string{h.GetProcess(), h.GetVersion(), h.GetSession()} {
+		if len(text) > maxHello {
+			return nil, malformed(fmt.Errorf("a text of its hello has %d bytes", len(text)))
+		}
 	}
 	s.heard()
 	return h, nil

@@ -28,6 +28,7 @@ type credential struct {
 	cert   *tls.Certificate // nil: this side has a Login, or speaks in plaintext
 	pool   *x509.CertPool   // nil: in plaintext
 	server *tls.Config      // one, so that sessions can be resumed until it is replaced
+	open   *tls.Config      // the same for EnvelopeServer
 }
 
 // NewCredentials returns Credentials. It fails if a peer would not take them. now is what
@@ -48,6 +49,7 @@ func newCredential(b Bundle, now time.Time) (*credential, error) {
 	next := &credential{bundle: b, cert: cert, pool: pool}
 	if cert != nil {
 		next.server = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*cert}, ClientAuth: b.clientAuth(), ClientCAs: pool}
+		next.open = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, NextProtos: http1}
 	}
 	return next, nil
 }
@@ -195,6 +197,40 @@ func (c *Credentials) Client(host string) *tls.Config {
 	}
 }
 
+// http1 is what is spoken in an envelope.
+var http1 = []string{"http/1.1"}
+
+// EnvelopeServer returns the configuration of a server that asks for no certificate: of HTTP/1.1
+// in which connections are carried that are made by Server and Client. What comes by way of
+// somebody else has none to show.
+func (c *Credentials) EnvelopeServer() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.get().open, nil },
+	}
+}
+
+// EnvelopeClient returns the configuration of a client of the same, which shows no certificate.
+// It takes a server with a certificate for host, of the CA or of one that the system trusts, as
+// whoever lies between is likely to have.
+func (c *Credentials) EnvelopeClient(host string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ServerName: host,
+		NextProtos: http1,
+		// As in Client.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			of := x509.VerifyOptions{DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+			err := c.get().verify(s.PeerCertificates, of)
+			if err != nil && verify(s.PeerCertificates, nil, of) == nil {
+				return nil
+			}
+			return err
+		},
+	}
+}
+
 // Trusts returns why an agent is not let in by what it has proved: be it now, or although it
 // once was.
 func (c *Credentials) Trusts(p Proof, now time.Time) error {
@@ -228,10 +264,15 @@ func (c *credential) verifyServer(peer []*x509.Certificate, host string) error {
 }
 
 func (c *credential) verify(peer []*x509.Certificate, o x509.VerifyOptions) error {
+	return verify(peer, c.pool, o)
+}
+
+// verify verifies what a peer has shown by a pool of CAs; nil are those of the system.
+func verify(peer []*x509.Certificate, by *x509.CertPool, o x509.VerifyOptions) error {
 	if len(peer) == 0 {
 		return errors.New("identity: the peer has shown no certificate")
 	}
-	o.Roots, o.Intermediates = c.pool, x509.NewCertPool()
+	o.Roots, o.Intermediates = by, x509.NewCertPool()
 	for _, cert := range peer[1:] {
 		o.Intermediates.AddCert(cert)
 	}

@@ -1,11 +1,15 @@
 package natslink
 
 import (
+	"bufio"
+	"crypto/tls"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
@@ -56,4 +60,37 @@ func BenchmarkThroughput(b *testing.B) {
 	}()
 	await(b, hub, isValue("last", text))
 	require.NoError(b, <-sent)
+}
+
+// BenchmarkHubMemory measures what an agent that is connected costs the hub: its account, its
+// leaf connection, the process's own connection to it, its two streams and its Link. This end
+// of the agent is a TLS connection and nothing else, which is counted too. Use -benchtime 500x.
+func BenchmarkHubMemory(b *testing.B) {
+	p := tlstest.NewAuthority(b)
+	c := hubConfig(b, p)
+	c.Heartbeat, c.Logger = DefaultHeartbeat, zap.NewNop()
+	h, _ := startHub(b, c)
+	connect := addr(b, h)
+	memory := func() (bytes uint64) {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	before, goroutines := memory(), runtime.NumGoroutine()
+	for i := range b.N {
+		name := fmt.Sprintf("agent-%d", i)
+		_, err := h.Link(b.Context(), name)
+		require.NoError(b, err)
+		conn, err := tls.Dial("tcp", connect, p.Client(b, name).Client("127.0.0.1"))
+		require.NoError(b, err)
+		defer func() { _ = conn.Close() }()
+		_, err = fmt.Fprintf(conn, "CONNECT {\"name\":%q,\"headers\":true,\"protocol\":1}\r\nLS+ %s\r\nLS+ %s\r\nPING\r\n",
+			name, names{name}.askUp(), names{name}.streamsDown())
+		require.NoError(b, err)
+		for lines := bufio.NewScanner(conn); lines.Scan() && lines.Text() != "PONG"; {
+		}
+	}
+	b.ReportMetric(float64(memory()-before)/float64(b.N)/1024, "KiB/agent")
+	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/float64(b.N), "goroutines/agent")
 }

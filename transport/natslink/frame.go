@@ -66,8 +66,13 @@ func (r row) size() int {
 	return n
 }
 
-// maxAsk bounds an ask. It is JSON of a few short texts.
-const maxAsk = 4 << 10
+// Bounds of what a peer may say, who may be hostile. An ask, and the head of an answer, are
+// JSON of a few short texts. An answer has no more rows than a batch, and a row no more headers
+// than a Message: small ones would otherwise take a hundred times as much memory as they are long.
+const (
+	maxAsk        = 4 << 10
+	maxRowHeaders = maxHeaders + 8<<10
+)
 
 func (a ask) marshal() ([]byte, error) { return json.Marshal(a) }
 
@@ -124,7 +129,11 @@ func appendText(b []byte, s string) []byte {
 func unmarshalAnswer(data []byte) (answer, error) {
 	var a answer
 	f := frame{rest: data}
-	if err := json.Unmarshal(f.text(), &a); err != nil {
+	head := f.text()
+	if len(head) > maxAsk {
+		return answer{}, fmt.Errorf("answer: head of %d bytes", len(head))
+	}
+	if err := json.Unmarshal(head, &a); err != nil {
 		return answer{}, fmt.Errorf("answer: %w", err)
 	}
 	if a.Hello.Link == "" {
@@ -132,6 +141,9 @@ func unmarshalAnswer(data []byte) (answer, error) {
 	}
 	var last uint64
 	for len(f.rest) > 0 && !f.bad {
+		if len(a.rows) == batchRows {
+			return answer{}, fmt.Errorf("answer: more than %d rows", batchRows)
+		}
 		r := f.row()
 		if r.seq <= last || r.seq > a.Upto.Seq {
 			return answer{}, fmt.Errorf("answer: row %d after %d and up to %d", r.seq, last, a.Upto.Seq)
@@ -174,9 +186,11 @@ func (f *frame) text() []byte {
 
 func (f *frame) row() row {
 	r := row{seq: f.number(), tail: string(f.text()), header: nats.Header{}}
+	start := len(f.rest)
 	for n := f.number(); n > 0 && !f.bad; n-- {
 		k := string(f.text())
 		r.header[k] = []string{string(f.text())}
+		f.bad = f.bad || start-len(f.rest) > maxRowHeaders
 	}
 	r.data = f.text()
 	return r

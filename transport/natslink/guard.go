@@ -36,6 +36,8 @@ const maxRefusals = 1000
 type guard struct {
 	authenticate identity.Prover
 	trust        *identity.Credentials
+	callers      *callers
+	origin       func(net.Addr) net.Addr // of a connection that this process itself has passed on
 	log          *zap.Logger
 
 	mu       sync.Mutex
@@ -57,9 +59,9 @@ type session struct {
 // A newUser makes the user that an agent's connection is let in as.
 type newUser func() (*server.User, error)
 
-func newGuard(authenticate identity.Prover, trust *identity.Credentials, log *zap.Logger) *guard {
+func newGuard(authenticate identity.Prover, trust *identity.Credentials, calls *callers, origin func(net.Addr) net.Addr, log *zap.Logger) *guard {
 	return &guard{
-		authenticate: authenticate, trust: trust, log: log,
+		authenticate: authenticate, trust: trust, callers: calls, origin: origin, log: log,
 		users: map[string]newUser{}, sessions: map[string]session{}, refused: map[string]time.Time{},
 		held: map[string]time.Time{}, from: map[string][2]string{}, changed: make(chan struct{}),
 	}
@@ -117,6 +119,7 @@ func (g *guard) remove(agent string) bool {
 	delete(g.sessions, agent)
 	delete(g.held, agent)
 	delete(g.from, agent)
+	g.callers.leave(agent)
 	return known
 }
 
@@ -144,7 +147,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	from := c.RemoteAddress()
+	from := g.origin(c.RemoteAddress())
 	if from == nil {
 		return false // it has hung up meanwhile
 	}
@@ -168,6 +171,7 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	g.sessions[agent] = session{c.GetID(), proof}
 	g.from[agent] = [2]string{from.String(), g.from[agent][0]}
 	c.RegisterUser(u)
+	g.callers.enter(agent, c.GetID())
 	return true
 }
 
@@ -189,6 +193,7 @@ func (g *guard) restarted() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	clear(g.sessions)
+	g.callers.restarted()
 }
 
 // prove finds out who has opened a connection.

@@ -21,7 +21,7 @@ import (
 // must.
 func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(nil, nil, zap.NewNop())
+		g := newGuard(nil, nil, nil, newEntrance(zap.NewNop()).origin, zap.NewNop())
 		wait := func(agent string) time.Duration {
 			began := time.Now()
 			g.await(agent)
@@ -53,7 +53,7 @@ func TestConnectionThatEndsAtTheDoor(t *testing.T) {
 	core, logged := observer.New(zap.DebugLevel)
 	g := newGuard(func(*identity.Credentials, identity.Shown) (identity.Proof, error) {
 		return identity.Proof{Agent: "north"}, nil
-	}, tlstest.NewAuthority(t).Server(t), zap.New(core))
+	}, tlstest.NewAuthority(t).Server(t), nil, newEntrance(zap.NewNop()).origin, zap.New(core))
 	for range 2 {
 		require.False(t, g.admit(ended{}))
 		require.Zero(t, g.session("north"))

@@ -162,7 +162,7 @@ func (s *stream) review(ctx context.Context, size int) {
 		return // the next time
 	}
 	info := found.CachedInfo()
-	if info.State.Bytes+uint64(size)+rowOverhead > uint64(info.Config.MaxBytes) {
+	if info.State.Bytes+uint64(size)+rowOverhead > uint64(info.Config.MaxBytes) || info.State.Msgs >= uint64(info.Config.MaxMsgs) {
 		return
 	}
 	s.mu.Lock()

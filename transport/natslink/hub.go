@@ -17,6 +17,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
 // A HubConfig configures the principal's end.
@@ -24,6 +25,9 @@ type HubConfig struct {
 	Common
 	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
 	Listen string
+	// WebsocketListen is the host:port that agents connect to by websocket, at WebsocketPath. ""
+	// is none; port 0 is any: see Hub.WebsocketAddr.
+	WebsocketListen string
 	// Credentials are what agents are met with. Once they are replaced, agents that they do not
 	// trust any more are cut off.
 	Credentials *identity.Credentials
@@ -38,6 +42,9 @@ type Hub struct {
 	node    *node
 	guard   *guard
 	serving transport.Serving
+
+	entrance  *entrance
+	websocket string // where it listens, set before it serves; "" is nowhere
 
 	accounts accounts
 	stores   []jetstream.JetStream // set before it serves
@@ -76,18 +83,28 @@ func NewHub(c HubConfig) (*Hub, error) {
 	if err != nil {
 		return fail(err)
 	}
+	if c.WebsocketListen != "" {
+		if _, _, err := splitAddress(c.WebsocketListen); err != nil {
+			return fail(err)
+		}
+	}
 	o := c.serverOptions("principal", "hub")
 	o.LeafNode = server.LeafNodeOpts{
 		Host: host, Port: port, TLSConfig: c.Credentials.Server(), TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
 		NoAdvertise: true, IsolateLeafnodeInterest: true,
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},
 	}
+	in := newEntrance(c.Logger)
+	var n *node
+	calls := newCallers(c.Logger, func(id uint64) uint64 { return n.connected(id) }, func(id uint64) { n.sever(id) })
+	n = newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir), calls.hear)
 	return &Hub{
-		config:  c,
-		node:    newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir)),
-		guard:   newGuard(c.Authenticate, c.Credentials, c.Logger),
-		serving: transport.NewServing(),
-		links:   map[string]*link{}, accounts: accounts{of: map[string]string{}},
+		config:   c,
+		node:     n,
+		guard:    newGuard(c.Authenticate, c.Credentials, calls, in.origin, c.Logger),
+		serving:  transport.NewServing(),
+		entrance: in,
+		links:    map[string]*link{}, accounts: accounts{of: map[string]string{}},
 	}, nil
 }
 
@@ -123,6 +140,11 @@ func (h *Hub) Run(ctx context.Context) error {
 		}
 		h.stores = append(h.stores, js)
 	}
+	leave, err := h.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	h.serving.Begin()
 	// The keeper stays until the last Link is closed.
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -134,6 +156,27 @@ func (h *Hub) Run(ctx context.Context) error {
 	stop()
 	keeping.Wait()
 	return nil
+}
+
+// enter has agents come in by websocket, if they may, until leave is called.
+func (h *Hub) enter() (leave func(), err error) {
+	if h.config.WebsocketListen == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", h.config.WebsocketListen)
+	if err != nil {
+		return nil, fmt.Errorf("natslink: websockets: %w", err)
+	}
+	h.websocket = l.Addr().String()
+	host, port, err := h.leafHostPort()
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	door := tunnel.Open(l, tunnel.DoorConfig{Path: WebsocketPath, TLS: h.config.Credentials.EnvelopeServer()})
+	ctx, cancel := context.WithCancel(context.Background())
+	var entered sync.WaitGroup
+	entered.Go(func() { h.entrance.run(ctx, door, within(host, port)) })
+	return func() { cancel(); entered.Wait() }, nil
 }
 
 func (h *Hub) closeLinks() {
@@ -158,11 +201,26 @@ func (h *Hub) Addr(ctx context.Context) (string, error) {
 	if err := h.serving.Wait(ctx); err != nil {
 		return "", err
 	}
+	host, port, err := h.leafHostPort()
+	return net.JoinHostPort(host, port), err
+}
+
+// leafHostPort returns where the server listens for agents.
+func (h *Hub) leafHostPort() (host, port string, err error) {
 	v, err := h.node.current().Varz(nil)
 	if err != nil {
-		return "", fmt.Errorf("natslink: hub: %w", err)
+		return "", "", fmt.Errorf("natslink: hub: %w", err)
 	}
-	return net.JoinHostPort(v.LeafNode.Host, strconv.Itoa(v.LeafNode.Port)), nil
+	return v.LeafNode.Host, strconv.Itoa(v.LeafNode.Port), nil
+}
+
+// WebsocketAddr waits until Run serves, and returns the address that agents connect to by
+// websocket, "" if there is none.
+func (h *Hub) WebsocketAddr(ctx context.Context) (string, error) {
+	if err := h.serving.Wait(ctx); err != nil {
+		return "", err
+	}
+	return h.websocket, nil
 }
 
 // MonitorAddr waits until Run serves, and returns the address of the server's monitoring,
@@ -249,6 +307,7 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },
 		sever:     h.node.sever,
 		rival:     func(pause time.Duration) { h.guard.hold(agent, pause) },
+		offend:    func(err error) { h.guard.callers.offend(agent, err) },
 		presence:  h.config.Presence, heartbeat: h.config.Heartbeat,
 		zap: h.config.Logger.With(zap.String("agent", agent)),
 		closed: func() {

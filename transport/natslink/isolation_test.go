@@ -296,15 +296,22 @@ func TestForgedRowsAreDropped(t *testing.T) {
 	require.Equal(t, uint64(2), s.Copy.Messages, "the barrier's was rolled up")
 }
 
-// forgeOnce answers the hub's next ask with a, and lets the agent answer those after it.
+// forgeOnce answers the hub's asks with forged until the hub has taken it in, and lets the agent
+// answer those after it.
 func forgeOnce(t *testing.T, a *attacker, forged answer) {
 	data, err := forged.marshal()
 	require.NoError(t, err)
-	sub, err := a.wire.Subscribe("fabric.north.ask.up", func(m *nats.Msg) { _ = m.Respond(data) })
+	taken := false
+	_, err = a.wire.Subscribe("fabric.north.ask.up", func(m *nats.Msg) {
+		ask, err := unmarshalAsk(m.Data)
+		if taken = taken || err != nil || ask.Have.Epoch == forged.Upto.Epoch; !taken {
+			_ = m.Respond(data)
+		}
+	})
 	require.NoError(t, err)
-	require.NoError(t, sub.AutoUnsubscribe(1))
 	require.NoError(t, a.wire.FlushTimeout(time.Minute))
-	// The ask that is open is answered by the agent, the next by us or by both.
+	// The ask that is open is answered by the agent, and so may be the next; when the agent has
+	// nothing more to say we are the first.
 	require.NoError(t, a.own.Send(t.Context(), value("barrier", "provokes an ask")))
 }
 

@@ -39,13 +39,17 @@ type LeafConfig struct {
 	// Connect is the host:port of the principal.
 	Connect string
 	// Proxy is the HTTP proxy by which the principal is reached; nil is none. The name in Connect
-	// must be known here all the same.
+	// must be known here all the same, unless there is a Websocket.
 	Proxy *url.URL
+	// Websocket is the URL, ws or wss, by which Connect is reached in a websocket; nil is none.
+	Websocket *url.URL
 	// Credentials are what the principal is met with: the certificate is the agent's. Once they
 	// are replaced it is met anew.
 	Credentials *identity.Credentials
 
-	host string // of Connect
+	host  string // of Connect
+	watch watch
+	route tunnel.Route
 }
 
 // A Leaf is an agent's end: a NATS server in this process, which joins the principal's as
@@ -62,6 +66,7 @@ type Leaf struct {
 // A dialed is what belongs to the open Link of a Leaf.
 type dialed struct {
 	node    *node
+	bridge  *bridge         // nil if there is none
 	renewed <-chan struct{} // closed when it is connected by credentials that are the last no more
 	store   *nats.Conn
 	link    *link
@@ -75,6 +80,9 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 		return fail(err)
 	}
 	c.Common = common
+	if c.watch == (watch{}) {
+		c.watch = usualWatch()
+	}
 	if err := identity.CheckName(c.Agent); err != nil {
 		return fail(err)
 	}
@@ -87,7 +95,8 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
 		return fail(err)
 	}
-	if err := errors.Join(c.Credentials.Claims(c.Agent), tunnel.Check(c.Proxy)); err != nil {
+	c.route = tunnel.Route{Proxy: c.Proxy, Websocket: c.Websocket, TLS: c.Credentials.EnvelopeClient}
+	if err := errors.Join(c.Credentials.Claims(c.Agent), c.route.Check()); err != nil {
 		return fail(err)
 	}
 	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
@@ -116,19 +125,42 @@ func (l *Leaf) Dial(ctx context.Context) (transport.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dialed{renewed: l.config.Credentials.Changed(), node: newNode(o, "STORE", l.config.Logger, l.troubles)}
+	d := &dialed{renewed: l.config.Credentials.Changed(), node: newNode(o, "STORE", l.config.Logger, l.troubles, nobody)}
+	if d.bridge, err = l.config.bridge(o); err != nil {
+		return nil, err
+	}
 	if err := d.node.start(refuseAll); err != nil {
+		d.bridge.close()
 		return nil, err
 	}
 	if err := l.dial(ctx, d); err != nil {
 		if d.store != nil {
 			d.store.Close()
 		}
-		d.node.stop()
+		d.stop()
 		return nil, cause(ctx, err)
 	}
 	l.open = d
 	return d.link, nil
+}
+
+// stop stops the server.
+func (d *dialed) stop() {
+	d.node.stop()
+	d.bridge.close()
+}
+
+// bridge returns the bridge by which a server with these options reaches the principal, nil if
+// there is none.
+func (c LeafConfig) bridge(o *server.Options) (*bridge, error) {
+	if c.Websocket == nil {
+		return nil, nil
+	}
+	b, err := openBridge(func(ctx context.Context) (net.Conn, error) { return c.route.Dial(ctx, c.Connect) })
+	if err == nil {
+		b.lead(o.LeafNode.Remotes[0])
+	}
+	return b, err
 }
 
 // refuseAll refuses connections from outside. An agent's server listens to none.
@@ -153,7 +185,7 @@ func (c LeafConfig) options() (*server.Options, error) {
 			SignatureCB: sayLogin(c.Credentials),
 		}},
 	}
-	if c.Proxy != nil {
+	if c.Proxy != nil && c.Websocket == nil {
 		to := &o.LeafNode.Remotes[0].Proxy
 		to.URL, to.Timeout = (&url.URL{Scheme: c.Proxy.Scheme, Host: tunnel.Address(c.Proxy)}).String(), dialTimeout
 		to.Username = c.Proxy.User.Username()
@@ -208,6 +240,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		session:   d.node.upstream,
 		sever:     d.node.sever,
 		rival:     func(time.Duration) {}, // there is one principal at an address
+		offend:    func(error) {},         // and it has the agent do what it likes
 		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
 		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
 		closed: func() {
@@ -216,7 +249,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 			keeping.Wait()
 			d.node.forgo(log, kept)
 			d.store.Close()
-			d.node.stop()
+			d.stop()
 			l.troubles.clear()
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -33,6 +33,7 @@ type linkConfig struct {
 	session   func() uint64       // names the connection to the peer; 0 is none
 	sever     func(uint64)        // closes it; it is opened again by itself
 	rival     func(time.Duration) // told for how long only the peer that is there should be let in
+	offend    func(error)         // told what no peer of this program says
 	presence  transport.Presence
 	heartbeat time.Duration
 	zap       *zap.Logger
@@ -66,7 +67,7 @@ func openLink(c linkConfig) (*link, error) {
 	l.puller = &puller{
 		copy: c.copy, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
 		hold:      c.heartbeat,
-		reachable: c.reachable,
+		reachable: c.reachable, offend: c.offend,
 		interrupt: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
 	}
 	asks, err := c.wire.Subscribe(c.answers, l.feed.take)

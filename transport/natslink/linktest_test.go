@@ -36,11 +36,17 @@ func TestScenario18_ASilentLineIsNoticed(t *testing.T) {
 
 var secured = tlstest.Adapter{
 	Hub: func(t *testing.T, c tlstest.Hub) (transport.Hub, string) {
-		h, _ := startHub(t, HubConfig{Common: common(t, c.End), Listen: "127.0.0.1:0", Credentials: c.Own, Authenticate: c.Authenticate})
-		return h, addr(t, h)
+		of := HubConfig{Common: common(t, c.End), Listen: anyPort, Credentials: c.Own, Authenticate: c.Authenticate}
+		if !c.Websocket {
+			h, _ := startHub(t, of)
+			return h, addr(t, h)
+		}
+		of.WebsocketListen = anyPort
+		h, _ := startHub(t, of)
+		return h, websocketAddr(t, h)
 	},
 	Dialer: func(t *testing.T, agent, connect string, c tlstest.End) transport.Dialer {
-		l, err := NewLeaf(LeafConfig{Common: common(t, c), Agent: agent, Connect: connect, Credentials: c.Own, Proxy: c.Proxy})
+		l, err := NewLeaf(LeafConfig{Common: common(t, c), Agent: agent, Connect: connect, Credentials: c.Own, Proxy: c.Proxy, Websocket: c.Websocket})
 		require.NoError(t, err)
 		return l
 	},

@@ -14,6 +14,7 @@ type serverLogger struct {
 	log     *zap.Logger
 	fatal   func(message string) // told what the server cannot go on after
 	suspect func()               // called when the server complains of its disk
+	blame   func(string) bool    // told each error; reports whether it has been dealt with
 }
 
 // ofDisk is what the server's complaints of its disk have in them.
@@ -41,7 +42,11 @@ func (l serverLogger) Warnf(format string, v ...any) {
 }
 
 // Errorf logs an error.
-func (l serverLogger) Errorf(format string, v ...any) { l.log.Error(l.read(format, v...)) }
+func (l serverLogger) Errorf(format string, v ...any) {
+	if message := l.read(format, v...); !l.blame(message) {
+		l.log.Error(message)
+	}
+}
 
 func (l serverLogger) read(format string, v ...any) string {
 	message := fmt.Sprintf(format, v...)
@@ -50,6 +55,9 @@ func (l serverLogger) read(format string, v ...any) string {
 	}
 	return message
 }
+
+// nobody is to blame for an error of the server.
+func nobody(string) bool { return false }
 
 // Debugf logs nothing: the server is not asked for it.
 func (l serverLogger) Debugf(string, ...any) {}

@@ -51,6 +51,7 @@ type node struct {
 	fatal    chan error    // why the server cannot go on; read by the keeper
 	suspects chan struct{} // holds one element when the store may be in trouble
 	troubles *troubles
+	blame    func(string) bool // told the server's errors; reports whether they are somebody else's fault
 	store    *condition
 	making   sync.Mutex   // held while an account is made
 	gate     sync.RWMutex // held for writing while streams are closed and opened: they seem to be gone meanwhile
@@ -63,7 +64,7 @@ type node struct {
 }
 
 // newNode returns a node. o lacks what is the same on both ends.
-func newNode(o *server.Options, account string, log *zap.Logger, t *troubles) *node {
+func newNode(o *server.Options, account string, log *zap.Logger, t *troubles, blame func(string) bool) *node {
 	o.NoSigs = true
 	o.NoLog = true
 	o.DontListen = true
@@ -83,7 +84,7 @@ func newNode(o *server.Options, account string, log *zap.Logger, t *troubles) *n
 	}
 	return &node{
 		options: o, account: account, log: log, secret: rand.Text(),
-		fatal: make(chan error, 1), suspects: make(chan struct{}, 1), troubles: t, store: newCondition(nil),
+		fatal: make(chan error, 1), suspects: make(chan struct{}, 1), troubles: t, blame: blame, store: newCondition(nil),
 		users: map[string]string{storeUser: account}, streams: map[string]*stream{},
 	}
 }
@@ -100,7 +101,7 @@ func (n *node) start(authenticate func(server.ClientAuthentication) bool) error 
 	if err != nil {
 		return errors.Join(fmt.Errorf("natslink: make server: %w", err), lock.Close())
 	}
-	s.SetLoggerV2(serverLogger{n.log, n.fail, n.suspect}, false, false, false)
+	s.SetLoggerV2(serverLogger{n.log, n.fail, n.suspect, n.blame}, false, false, false)
 	n.mu.Lock()
 	n.server, n.lock = s, lock
 	n.mu.Unlock()

@@ -27,12 +27,16 @@ func (c Common) serverOptions(name, domain string) *server.Options {
 // copy. A copy has twice the room: while it follows, it may hold what the log was and
 // what it has become.
 func (c Common) stream(agent, part, name, prefix string) streamConfig {
-	s := streamConfig{agent: agent, part: part, name: name, dir: c.StoreDir, prefix: prefix, maxBytes: c.Quota, age: c.Age}
+	s := streamConfig{agent: agent, part: part, name: name, dir: c.StoreDir, prefix: prefix, maxBytes: c.Quota, maxRows: maxRows, age: c.Age}
 	if part == partCopy {
 		s.maxBytes *= 2
+		s.maxRows *= 2
 	}
 	return s
 }
+
+// maxRows is how many keys a log may have.
+const maxRows = 1 << 18
 
 // The parts that a stream may have.
 const (

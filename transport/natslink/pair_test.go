@@ -20,6 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+const anyPort = "127.0.0.1:0"
+
 // quick is a Common whose faults are noticed soon.
 func quick(t testing.TB, dir string) Common {
 	return Common{StoreDir: dir, Heartbeat: time.Second, Logger: testLogger(t), Presence: transport.Presence{Version: "test", Oldest: 1, Newest: 2}}
@@ -68,6 +70,12 @@ func dial(t testing.TB, c LeafConfig) transport.Link {
 
 func addr(t testing.TB, h *Hub) string {
 	a, err := h.Addr(t.Context())
+	require.NoError(t, err)
+	return a
+}
+
+func websocketAddr(t testing.TB, h *Hub) string {
+	a, err := h.WebsocketAddr(t.Context())
 	require.NoError(t, err)
 	return a
 }

@@ -37,10 +37,13 @@ type puller struct {
 	hold    time.Duration
 
 	reachable func() bool
+	offend    func(error) // told what no peer of this program says
 
 	have position // in the peer's log
 	base uint64   // what is added to a place in the copy, to grow across lost copies
 	at   uint64   // the last place given
+
+	warned time.Time // when the log was told last that something was dropped
 
 	stale bool // storing has failed or the copy was lost, so have may not be what is in it
 
@@ -133,8 +136,12 @@ func (p *puller) decode(r row) (transport.Message, error) {
 
 // drop drops what is no message. The peer must have made it by other means than ours.
 func (p *puller) drop(r row, err error) {
-	p.dropped.Add(1)
-	p.zap.Warn("dropped what is no message", zap.Error(err), zap.Uint64("seq", r.seq))
+	total := p.dropped.Add(1)
+	if time.Since(p.warned) > warnInterval {
+		p.warned = time.Now()
+		p.zap.Warn("dropped what is no message", zap.Error(err), zap.Uint64("seq", r.seq), zap.Uint64("dropped", total))
+	}
+	p.offend(err)
 }
 
 func (p *puller) value(ctx context.Context, m transport.Message, seq uint64) error {
@@ -218,7 +225,11 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 	case err != nil:
 		return answer{}, fmt.Errorf("natslink: ask the peer: %w", err)
 	}
-	return unmarshalAnswer(m.Data)
+	a, err := unmarshalAnswer(m.Data)
+	if err != nil {
+		p.offend(err)
+	}
+	return a, err
 }
 
 // unless cancels an ask that is of no use any more. The function that it returns ends it.

@@ -18,7 +18,7 @@ func TestCopyThatCouldNotBeLookedAtIsLookedAtAgain(t *testing.T) {
 	empty, err := newStream(t.Context(), leaf.open.node, agent.(*link).js, c)
 	require.NoError(t, err)
 	p := &puller{
-		copy: empty, mailbox: newMailbox(), zap: zap.NewNop(), reachable: func() bool { return false },
+		copy: empty, mailbox: newMailbox(), zap: zap.NewNop(), reachable: func() bool { return false }, offend: func(error) {},
 		have: position{Epoch: "before", Seq: 7}, recheck: make(chan struct{}, 1), interrupt: make(chan struct{}, 1),
 	}
 	signal(p.recheck)

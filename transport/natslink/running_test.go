@@ -159,8 +159,8 @@ func TestMonitoringTellsWhatTheServerHolds(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrClosed)
 }
 
-// TestLeafIsRestartedByItsWatchdog: the server of a leaf is made anew beneath an open Link.
-func TestLeafIsRestartedByItsWatchdog(t *testing.T) {
+// TestServerOfALeafIsMadeAnew: beneath an open Link, on what it holds.
+func TestServerOfALeafIsMadeAnew(t *testing.T) {
 	p := tlstest.NewAuthority(t)
 	h, _ := startHub(t, hubConfig(t, p))
 	hub, err := h.Link(t.Context(), "north")
@@ -211,7 +211,7 @@ func TestServerThatFailsIsMadeAnew(t *testing.T) {
 	require.NoError(t, err)
 	agent := dial(t, leafConfig(t, p, "north", addr(t, h)))
 	first, address := h.node.current(), addr(t, h)
-	serverLogger{h.config.Logger, h.node.fail, h.node.suspect}.Fatalf("cannot %s", "go on")
+	serverLogger{h.config.Logger, h.node.fail, h.node.suspect, nobody}.Fatalf("cannot %s", "go on")
 	awaitLine(t, lines, "the NATS server runs again")
 	require.NotSame(t, first, h.node.current())
 	require.Equal(t, address, addr(t, h))

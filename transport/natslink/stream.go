@@ -29,6 +29,7 @@ type streamConfig struct {
 	dir      string        // of the store
 	prefix   string        // of its subjects
 	maxBytes int64         // beyond which it takes no more
+	maxRows  int64         // the same, of keys: the server keeps each in memory
 	age      time.Duration // after which it may forget a tombstone
 }
 
@@ -71,6 +72,7 @@ func (s *stream) settings(epoch string) jetstream.StreamConfig {
 		Discard:           jetstream.DiscardNew,
 		MaxMsgsPerSubject: 1,
 		MaxBytes:          s.maxBytes,
+		MaxMsgs:           s.maxRows,
 		MaxMsgSize:        maxPayload,
 		MaxConsumers:      -1,
 		Duplicates:        dedupe,
@@ -135,7 +137,7 @@ func (s *stream) reconcile(ctx context.Context, found jetstream.StreamConfig) er
 	}
 	want := s.settings(epoch)
 	if found.MaxMsgsPerSubject == 1 && found.Discard == want.Discard && found.MaxBytes == want.MaxBytes &&
-		found.MaxMsgs <= 0 && found.MaxAge == 0 && found.MaxMsgSize == want.MaxMsgSize && found.AllowDirect &&
+		found.MaxMsgs == want.MaxMsgs && found.MaxAge == 0 && found.MaxMsgSize == want.MaxMsgSize && found.AllowDirect &&
 		found.AllowMsgTTL && len(found.Subjects) == 1 && found.Subjects[0] == want.Subjects[0] {
 		return nil
 	}

@@ -26,6 +26,7 @@ type streamer struct {
 	mux     *mux.Mux
 	wire    *nats.Conn
 	subject string // that the peer listens to
+	offend  func(error)
 	zap     *zap.Logger
 	wake    chan struct{} // holds one element once there may be something to send
 
@@ -37,7 +38,7 @@ type streamer struct {
 
 // newStreamer returns a streamer for the link that is named link.
 func newStreamer(c linkConfig, link string) *streamer {
-	s := &streamer{wire: c.wire, subject: c.says, zap: c.zap, wake: make(chan struct{}, 1)}
+	s := &streamer{wire: c.wire, subject: c.says, offend: c.offend, zap: c.zap, wake: make(chan struct{}, 1)}
 	s.mux = mux.New(mux.Config{Local: c.name, Peer: c.peer, Wake: func() { signal(s.wake) }})
 	s.pipe = pipe{mux: s.mux, heartbeat: c.heartbeat, connected: c.session, mine: tip{linkNumber(link), 1}}
 	return s
@@ -84,6 +85,9 @@ func (s *streamer) take(m *nats.Msg, lives func(time.Time)) {
 	}
 	if err == nil {
 		lives(time.Now())
+	}
+	if err != nil && !errors.Is(err, errBefore) && !errors.Is(err, errGap) {
+		s.offend(err)
 	}
 	if err != nil && !errors.Is(err, errBefore) && time.Since(s.warned) > warnInterval {
 		s.warned = time.Now()

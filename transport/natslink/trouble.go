@@ -1,8 +1,6 @@
 package natslink
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +36,7 @@ var advice = map[string]string{
 	LogReadOnly:   "make the folder of the stream writable again: what is new waits until then",
 	LogLost:       "somebody has removed the stream: it is made anew, and filled again",
 	LogFailing:    "look at the errors of the NATS server: what is new waits, and the log is begun anew if it does not get well",
-	CopyQuota:     "give the agent's messages more room by --nats-quota, as much as the peer does: what the peer says waits until then",
+	CopyQuota:     "remove objects of this agent, or give its messages more room by --nats-quota, as much as the peer does: what the peer says waits until then",
 	CopyReadOnly:  "make the folder of the stream writable again: what the peer says waits until then",
 	CopyLost:      "somebody has removed the stream: it is made anew, and filled again from the peer's log",
 	CopyFailing:   "look at the errors of the NATS server: what the peer says waits, and the copy is begun anew if it does not get well",
@@ -141,15 +139,17 @@ func (t *troubles) list() []transport.Trouble {
 	for _, trouble := range t.now {
 		all = append(all, trouble)
 	}
-	slices.SortFunc(all, func(a, b transport.Trouble) int {
-		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.What, b.What))
-	})
+	transport.SortTroubles(all)
 	return all
 }
 
-// Troubles returns what is wrong with the store of the principal. It implements
-// transport.Troubled.
-func (h *Hub) Troubles() []transport.Trouble { return h.node.troubles.list() }
+// Troubles returns what is wrong with the store of the principal, and which agents break the
+// rules. It implements transport.Troubled.
+func (h *Hub) Troubles() []transport.Trouble {
+	all := append(h.node.troubles.list(), h.guard.callers.complaints.Troubles(time.Now())...)
+	transport.SortTroubles(all)
+	return all
+}
 
 // Troubles returns what is wrong with the store of the agent, while its Link is open. It
 // implements transport.Troubled.

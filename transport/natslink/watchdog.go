@@ -4,16 +4,20 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
-// Times of the watchdog: how long the principal may be unheard before a fault of our own
-// is suspected, and how often it looks.
-const (
-	suspectAfter = 2 * time.Minute
-	watchEvery   = 10 * time.Second
-)
+// A watch is the times of a watchdog.
+type watch struct {
+	// after is how long the principal may be unheard before a fault of our own is suspected.
+	// After each attempt that was in vain it is twice as long, up to most: it may not be ours,
+	// or the principal refuses us.
+	after, most time.Duration
+	every       time.Duration // how often it looks
+}
+
+func usualWatch() watch {
+	return watch{after: 2 * time.Minute, most: 32 * time.Minute, every: 10 * time.Second}
+}
 
 // unheard is why it is restarted, if the server itself reports nothing.
 const unheard = "the principal can be reached, and has not been heard for long"
@@ -37,25 +41,41 @@ func newWatchdog(c LeafConfig, n *node) *watchdog {
 
 func (w *watchdog) start(p *peer) {
 	w.done.Go(func() {
-		t := time.NewTicker(watchEvery)
+		t := time.NewTicker(w.config.watch.every)
 		defer t.Stop()
-		since := time.Now() // of the last sign that all is well, or of the last attempt
+		s := suspicion{watch: w.config.watch, since: time.Now()}
 		for {
 			select {
 			case now := <-t.C:
 				_, heard := p.state()
-				if heard.After(since) {
-					since = heard
-				}
-				if now.Sub(since) > suspectAfter && w.reachable() {
+				if s.due(now, heard) && w.reachable() {
+					s.acted(now)
 					w.node.fail(unheard)
-					since = now
 				}
 			case <-w.ctx.Done():
 				return
 			}
 		}
 	})
+}
+
+// A suspicion is that the server is at fault.
+type suspicion struct {
+	watch
+	since time.Time     // of the last sign that all is well, or of the last attempt
+	wait  time.Duration // from then to the next attempt; 0 is the first
+}
+
+// due reports whether it is time to act, if the principal was heard last then.
+func (s *suspicion) due(now, heard time.Time) bool {
+	if heard.After(s.since) {
+		s.since, s.wait = heard, 0
+	}
+	return now.Sub(s.since) > max(s.after, s.wait)
+}
+
+func (s *suspicion) acted(now time.Time) {
+	s.since, s.wait = now, min(2*max(s.after, s.wait), s.most)
 }
 
 func (w *watchdog) stop() {
@@ -67,7 +87,7 @@ func (w *watchdog) stop() {
 func (w *watchdog) reachable() bool {
 	ctx, cancel := context.WithTimeout(w.ctx, dialTimeout)
 	defer cancel()
-	c, err := tunnel.Dial(ctx, w.config.Proxy, w.config.Connect)
+	c, err := w.config.route.Dial(ctx, w.config.Connect)
 	if err != nil {
 		return false
 	}

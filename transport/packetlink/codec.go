@@ -20,7 +20,20 @@ func checkKey(key string) error {
 	return nil
 }
 
-const maxKey = 1 << 10
+// Bounds of what a Message is beside its data.
+const (
+	maxKey        = 1 << 10
+	maxDigest     = 4 << 10
+	maxAttributes = 64 << 10
+)
+
+// checkHead returns transport.ErrTooLarge unless a digest and attributes are within bounds.
+func checkHead(digest, attributes []byte) error {
+	if len(digest) > maxDigest || len(attributes) > maxAttributes {
+		return fmt.Errorf("%w: %d bytes of digest and %d of attributes", transport.ErrTooLarge, len(digest), len(attributes))
+	}
+	return nil
+}
 
 // A message is written as four texts: key, digest, the event's attributes as JSON, and its
 // data, as they are.
@@ -30,6 +43,9 @@ func appendMessage(b []byte, m transport.Message) ([]byte, error) {
 	attributes, err := json.Marshal(m.Event)
 	if err != nil {
 		return b, fmt.Errorf("packetlink: encode event: %w", err)
+	}
+	if err := checkHead([]byte(m.Digest), attributes); err != nil {
+		return b, err
 	}
 	for _, text := range [][]byte{[]byte(m.Key), []byte(m.Digest), attributes, data} {
 		b = appendText(b, text)
@@ -44,6 +60,9 @@ func cutMessage(b []byte) (m transport.Message, rest []byte, err error) {
 		if texts[i], b, err = cutText(b); err != nil {
 			return m, nil, err
 		}
+	}
+	if err := checkHead(texts[1], texts[2]); err != nil {
+		return m, nil, err
 	}
 	m.Key, m.Digest = string(texts[0]), string(texts[1])
 	if err := json.Unmarshal(texts[2], &m.Event); err != nil {
@@ -104,7 +123,7 @@ func cutAccount(b []byte) (a account, rest []byte, err error) {
 		*text = string(t)
 	}
 	n, b, err := cutNumber(b)
-	if err != nil || n > maxRows || len(b) < 8 {
+	if err != nil || n > 2*MaxRows || len(b) < 8 {
 		return a, nil, errCut
 	}
 	a.count, a.sum = int(n), binary.BigEndian.Uint64(b)

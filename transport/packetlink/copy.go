@@ -2,7 +2,6 @@ package packetlink
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -29,12 +28,14 @@ type Copy interface {
 
 // A reading is what an End knows of its copy of the peer's log.
 type reading struct {
-	salt  string            // of the marks; another one for every End
-	of    string            // the epoch of the log that was heard last; "" if none was
-	marks map[uint64]filled // of the rows that are counted, by key
-	tally tally
-	bytes int64 // of their records
-	kept  Copy  // nil keeps nothing
+	limits Limits
+	lacks  int               // the size of the largest message that there was no room for; 0 once there is
+	salt   string            // of the marks; another one for every End
+	of     string            // the epoch of the log that was heard last; "" if none was
+	marks  map[uint64]filled // of the rows that are counted, by key
+	tally  tally
+	bytes  int64 // of their records
+	kept   Copy  // nil keeps nothing
 }
 
 // A filled place of the copy.
@@ -43,8 +44,8 @@ type filled struct {
 	size  int
 }
 
-func newReading(kept Copy) *reading {
-	return &reading{salt: rand.Text(), marks: map[uint64]filled{}, kept: kept}
+func newReading(kept Copy, l Limits) *reading {
+	return &reading{limits: l, salt: rand.Text(), marks: map[uint64]filled{}, kept: kept}
 }
 
 // restore reads what is kept.
@@ -63,14 +64,37 @@ func (r *reading) restore(f func(transport.Message)) error {
 	})
 }
 
-// take takes a message in. An error says that there is no room for it.
+// take takes a message in. An error says that there is no room for it: then nothing is changed.
 func (r *reading) take(m transport.Message, record []byte) error {
+	if err := r.fits(m, len(record)); err != nil {
+		r.lacks = max(r.lacks, len(record))
+		return err
+	}
 	r.count(m, len(record))
-	if len(r.marks) > maxRows || r.bytes > maxCopy {
-		return errors.New("its table is too large")
+	if r.lacks > 0 && len(r.marks) < r.limits.Rows && r.bytes+int64(r.lacks) <= r.limits.Bytes {
+		r.lacks = 0
 	}
 	if r.kept != nil {
 		r.kept.Put(Record{m.Key, m.Tombstone(), record})
+	}
+	return nil
+}
+
+// fits returns an error unless there is room for a message.
+func (r *reading) fits(m transport.Message, size int) error {
+	if !counted(m.Key, m.Digest) {
+		return nil
+	}
+	was, known := r.marks[hashOf(r.salt, m.Key)]
+	rows, bytes := len(r.marks), r.bytes+int64(size-was.size)
+	if !known {
+		rows++
+	}
+	switch {
+	case rows > r.limits.Rows && !known:
+		return fmt.Errorf("%w: its table is too large: %d rows, and there may be %d", transport.ErrFull, rows, r.limits.Rows)
+	case bytes > r.limits.Bytes && size > was.size:
+		return fmt.Errorf("%w: its table is too large: %d bytes, and there may be %d", transport.ErrFull, bytes, r.limits.Bytes)
 	}
 	return nil
 }

@@ -39,17 +39,50 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/mux"
 )
 
-// Bounds of one direction of a Link, so that a peer fills nobody's memory.
+// Defaults of Limits.
 const (
-	maxRows = 1 << 18
-	maxLog  = 256 << 20  // bytes of the messages in a log
-	maxCopy = 2 * maxLog // the same, of a copy, which may have rows that the log has no more
+	DefaultRows  = 1 << 18
+	DefaultBytes = 256 << 20
 )
+
+// MaxRows is the most that Limits may allow: the marks of a copy must cross in one packet.
+const MaxRows = DefaultRows
+
+// Limits bound either direction of a Link, so that nobody fills anybody's memory. A log of this
+// side that is full refuses more by transport.ErrFull. A peer whose log is larger is refused what
+// is too much by the same error, and keeps what it had. A copy may have half as many rows more,
+// and twice the bytes: those that the log has no more. As many bytes may wait for a reader that
+// is behind.
+type Limits struct {
+	Rows  int   // live keys; 0 is DefaultRows
+	Bytes int64 // of their messages; 0 is DefaultBytes
+}
+
+// Check returns l with defaults filled in, and an error if something is wrong.
+func (l Limits) Check() (Limits, error) {
+	if l.Rows == 0 {
+		l.Rows = DefaultRows
+	}
+	if l.Bytes == 0 {
+		l.Bytes = DefaultBytes
+	}
+	switch {
+	case l.Rows < 0 || l.Rows > MaxRows:
+		return l, fmt.Errorf("a table of %d rows: there may be 1 to %d", l.Rows, MaxRows)
+	case l.Bytes < transport.MaxMessage:
+		return l, fmt.Errorf("a table of %d bytes does not hold the largest message, of %d", l.Bytes, transport.MaxMessage)
+	}
+	return l, nil
+}
+
+// ofCopy returns the bounds of a copy.
+func (l Limits) ofCopy() Limits { return Limits{Rows: l.Rows + l.Rows/2, Bytes: 2 * l.Bytes} }
 
 // Config is what an End is made of. Keeper may be nil: then the log is gone with the End. So
 // may Copy: then the copy is.
 type Config struct {
 	Local, Peer string // the names of the two sides
+	Limits      Limits
 	Keeper      Keeper // closed with the End
 	Copy        Copy   // closed with the End
 }
@@ -88,13 +121,17 @@ type End struct {
 
 // Open returns an End, of what its Keeper and its Copy have kept if it has them.
 func Open(c Config) (*End, error) {
+	var err error
+	if c.Limits, err = c.Limits.Check(); err != nil {
+		return nil, fmt.Errorf("packetlink: %w", err)
+	}
 	e := &End{
 		config: c, inbox: transport.NewInbox(),
 		tableReady: make(chan struct{}, 1), streamsReady: make(chan struct{}, 1),
-		log: newLog(rand.Text()), reading: newReading(c.Copy),
+		log: newLog(rand.Text(), c.Limits), reading: newReading(c.Copy, c.Limits.ofCopy()),
 	}
 	e.streams = mux.New(mux.Config{Local: c.Local, Peer: c.Peer, Wake: func() { signal(e.streamsReady) }})
-	err := e.reading.restore(func(m transport.Message) {
+	err = e.reading.restore(func(m transport.Message) {
 		e.at++
 		e.inbox.Put(transport.Delivery{Event: transport.Value, Message: m, At: e.at})
 	})
@@ -152,6 +189,16 @@ func (e *End) Check() error {
 		return fmt.Errorf("packetlink: begin another log to %s: %w", e.config.Peer, err)
 	}
 	return nil
+}
+
+// crowded reports whether too much waits to be received.
+func (e *End) crowded() bool { return e.inbox.Size() > e.config.Limits.ofCopy().Bytes }
+
+// Full reports whether the peer was refused a message that there is still no room for.
+func (e *End) Full() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reading.lacks > 0 || e.crowded()
 }
 
 // TableReady holds an element once Next of the current Connection's Table may have something

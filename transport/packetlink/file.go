@@ -32,22 +32,28 @@ func (f *File) Read() ([][]byte, error) {
 	defer from.Close()
 	var records [][]byte
 	for r := bufio.NewReader(from); ; {
-		n, err := binary.ReadUvarint(r)
-		if err == nil && n > maxRecord {
-			return nil, fmt.Errorf("%s holds a record of %d bytes", f.Path, n)
-		}
-		record := make([]byte, n)
-		if err == nil {
-			_, err = io.ReadFull(r, record)
-		}
+		record, err := readRecord(r)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // the last is not whole
 			return records, nil
 		case err != nil:
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
 		records = append(records, record)
 	}
+}
+
+func readRecord(r *bufio.Reader) ([]byte, error) {
+	n, err := binary.ReadUvarint(r)
+	switch {
+	case err != nil: // then n is part of a number
+		return nil, err
+	case n > maxRecord:
+		return nil, fmt.Errorf("it holds a record of %d bytes", n)
+	}
+	record := make([]byte, n)
+	_, err = io.ReadFull(r, record)
+	return record, err
 }
 
 // Replace implements Keeper. The file is the old one or the new one, at any time.

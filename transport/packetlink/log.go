@@ -33,6 +33,7 @@ type row struct {
 // the log asks for the sums of the buckets, and then for the marks of those that differ.
 // Only then does it send: what the peer lacks, and of each key one value at a time.
 type log struct {
+	limits Limits
 	epoch  string
 	rows   map[string]*row
 	bytes  int64 // of the records
@@ -77,7 +78,9 @@ const (
 	known                 // what it lacks is being sent
 )
 
-func newLog(epoch string) *log { return &log{epoch: epoch, rows: map[string]*row{}} }
+func newLog(epoch string, l Limits) *log {
+	return &log{limits: l, epoch: epoch, rows: map[string]*row{}}
+}
 
 // fits reports whether there is room for a record.
 func (l *log) fits(key string, record []byte) bool {
@@ -86,7 +89,7 @@ func (l *log) fits(key string, record []byte) bool {
 	if was != nil {
 		size -= int64(len(was.record))
 	}
-	return size <= maxLog && (was != nil || len(l.rows) < maxRows)
+	return size <= l.limits.Bytes && (was != nil || len(l.rows) < l.limits.Rows)
 }
 
 // put takes in the next value of a key.
@@ -226,7 +229,9 @@ func (l *log) learn(in uint64, has map[uint64]uint64) {
 			lacks = append(lacks, flight{k, r.order})
 		}
 	}
-	slices.SortFunc(lacks, func(a, b flight) int { return cmp.Compare(a.order, b.order) })
+	// Tombstones make room for what comes behind them.
+	lives := func(f flight) int { return min(1, len(l.rows[f.key].digest)) }
+	slices.SortFunc(lacks, func(a, b flight) int { return cmp.Or(lives(a)-lives(b), cmp.Compare(a.order, b.order)) })
 	for _, f := range lacks {
 		l.unsent.push(f.key)
 	}

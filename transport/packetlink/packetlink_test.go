@@ -411,7 +411,7 @@ func TestALogIsBounded(t *testing.T) {
 	hub, agent := pair(t)
 	data := strings.Repeat("x", transport.MaxMessage)
 	send(t, hub, message("0", data))
-	hub.log.bytes = maxLog
+	hub.log.bytes = DefaultBytes
 	require.ErrorIs(t, hub.Send(t.Context(), message("1", "more")), transport.ErrFull)
 	require.ErrorIs(t, hub.Send(t.Context(), message("0", data+"x")), transport.ErrTooLarge)
 	require.NoError(t, hub.Send(t.Context(), message("0", "smaller")))
@@ -419,7 +419,7 @@ func TestALogIsBounded(t *testing.T) {
 		require.Error(t, hub.Send(t.Context(), message(key, "1")), "%.20q", key)
 	}
 	up := agent.Begin(transport.Presence{})
-	agent.reading.bytes = maxCopy
+	agent.reading.bytes = 2 * DefaultBytes
 	packet, err := appendMessage([]byte{frameMessage}, message("a", "1"))
 	require.NoError(t, err)
 	require.ErrorContains(t, up.Table.Take(packet, start), "too large")

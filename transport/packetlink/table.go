@@ -229,6 +229,9 @@ func (t *Table) message(b []byte) (rest []byte, err error) {
 	if err == nil {
 		err = errors.Join(checkKey(m.Key), m.Fits())
 	}
+	if err == nil && e.crowded() {
+		err = fmt.Errorf("%w: %d bytes wait to be received", transport.ErrFull, e.inbox.Size())
+	}
 	record := bytes.Clone(b[:len(b)-len(rest)]) // the packet may be much longer
 	if err == nil {
 		err = e.reading.take(m, record)

@@ -1,5 +1,17 @@
-// Package tunnel reaches a principal through an HTTP proxy, by CONNECT, where agents may not
-// dial out otherwise.
+// Package tunnel reaches a principal where agents may not dial it as they otherwise would:
+// through an HTTP proxy, by CONNECT, where they may not dial out; and in a websocket, where
+// neither HTTP/2 nor bare TCP passes, such as behind a reverse proxy that speaks HTTP/1.1 only.
+//
+// # In a websocket
+//
+// A websocket carries the bytes of one connection, each binary message some of them. That
+// connection is the one that there would be without: TLS with the certificates of both sides,
+// from end to end. So whatever lies between, even if it ends the TLS of the websocket, sees
+// nothing, changes nothing, and speaks in nobody's name; and all that holds of a connection
+// (who is let in, for how long, and when it is given up) holds of one in a websocket.
+//
+// The envelope around it, be it wss or ws, proves nothing: a Door asks nobody who he is before
+// the connection within does. It only has to pass what lies between.
 package tunnel
 
 import (

@@ -22,6 +22,14 @@ type Adapter struct {
 	Hub func(*testing.T, Hub) (h transport.Hub, address string)
 	// Dialer returns an agent's end.
 	Dialer func(t *testing.T, agent, connect string, c End) transport.Dialer
+	// Websocket has all agents come by websocket; nil is by none.
+	Websocket *Websocket
+}
+
+// ByWebsocket returns the same with agents that come by websocket.
+func (a Adapter) ByWebsocket(c Websocket) Adapter {
+	a.Websocket = &c
+	return a
 }
 
 // An End is what either end is made of, beside what it keeps.
@@ -30,12 +38,14 @@ type End struct {
 	Heartbeat time.Duration // 0 is the default
 	Log       *zap.Logger
 	Proxy     *url.URL // of an agent; nil is none
+	Websocket *url.URL // of an agent; nil is none
 }
 
 // A Hub is what a principal's end is made of.
 type Hub struct {
 	End
 	Authenticate identity.Prover
+	Websocket    bool // agents come by websocket to where it is said to listen
 }
 
 // heartbeat is one by which faults are noticed soon.
@@ -80,7 +90,7 @@ func (a Adapter) meeting(t *testing.T, beat time.Duration, own *identity.Credent
 		}
 		return nil
 	}))
-	w.hub, w.address = a.Hub(t, Hub{End: End{Own: own, Heartbeat: beat, Log: log}, Authenticate: who})
+	w.hub, w.address = a.Hub(t, Hub{End: End{Own: own, Heartbeat: beat, Log: log}, Websocket: a.Websocket != nil, Authenticate: who})
 	return w
 }
 
@@ -91,8 +101,16 @@ func (w *world) link(agent string) transport.Link {
 	return l
 }
 
-// dial opens an agent's Link until the test ends.
+// dial opens an agent's Link until the test ends, by websocket if agents come so.
 func (w *world) dial(agent, address string, c End) transport.Link {
+	if w.Websocket != nil {
+		c.Websocket = w.Websocket.url(w.Websocket.reverse(w, w.ca, address).Listener.Addr().String())
+	}
+	return w.join(agent, address, c)
+}
+
+// join opens an agent's Link as c says, until the test ends.
+func (w *world) join(agent, address string, c End) transport.Link {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}

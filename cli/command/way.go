@@ -1,0 +1,101 @@
+package command
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/transport/grpclink"
+	"github.com/argocd-fabric/argocd-agent/transport/natslink"
+	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
+)
+
+// A way is how an agent reaches its principal.
+type way struct {
+	address   string   // host:port, of which the host is in the principal's certificate
+	proxy     *url.URL // on the way; nil is none
+	websocket *url.URL // in which the connection is carried; nil is none
+}
+
+// A standard is how a principal is reached unless it is said otherwise.
+type standard struct {
+	port   int
+	listen string // the flag by which the principal chooses it
+
+	websocketPort   int
+	websocketListen string // the same for it
+	path            string // of the URL of a websocket
+}
+
+// standards say how a principal is reached by each transport.
+func standards() map[string]standard {
+	return map[string]standard{
+		"nats": {
+			port: natsPort, listen: "nats-leaf-listen",
+			websocketPort: natsWebsocketPort, websocketListen: "nats-websocket-listen", path: natslink.WebsocketPath,
+		},
+		"grpc": {
+			port: grpcPort, listen: "grpc-listen",
+			websocketPort: grpcPort, websocketListen: "grpc-listen", path: grpclink.WebsocketPath,
+		},
+	}
+}
+
+// wayFlags are those of an agent that say how it reaches its principal.
+func wayFlags(f shell.Flags) []cli.Flag {
+	return []cli.Flag{
+		f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
+		f.Int("server-port", "REMOTE_PORT", natsPort, "the `port` of the principal; unless it is given, it is 8443 with --transport grpc, and 8444 with --transport nats by websocket"),
+		f.String("proxy", "", "", "the `URL` of the HTTP proxy by which the principal is reached, as http://host:port; direct is none, and empty is what HTTPS_PROXY and NO_PROXY say"),
+		f.Bool("enable-websocket", "", "connect by websocket, where nothing but HTTP/1.1 passes; the principal must allow it"),
+		f.String("websocket-url", "", "", "the `URL` by which that is done, as wss://host:port or ws://host:port, if it is not that of the principal itself; it implies --enable-websocket"),
+	}
+}
+
+// wayOf returns how an agent reaches its principal, by flags.
+func wayOf(c *cli.Context, s standard) (w way, err error) {
+	host, err := shell.Needed(c, "server-address", "say where the principal is")
+	if err != nil {
+		return w, err
+	}
+	given := c.String("websocket-url")
+	inWebsocket := c.Bool("enable-websocket") || given != ""
+	if inWebsocket {
+		s.port, s.listen = s.websocketPort, s.websocketListen
+	}
+	port, err := shell.Port(c, "server-port")
+	switch {
+	case err != nil:
+		return w, err
+	case !c.IsSet("server-port"):
+		port = s.port
+	case port == 0:
+		return w, &shell.UsageError{Where: "--server-port", What: "0 is no port to connect to", Advice: "write the port of the principal's --" + s.listen}
+	}
+	w.address = net.JoinHostPort(host, strconv.Itoa(port))
+	dialled := w.address
+	if inWebsocket {
+		if w.websocket, err = tunnel.ParseWebsocket(given, w.address, s.path); err != nil {
+			return w, &shell.UsageError{Where: "--websocket-url", What: err.Error(), Advice: "write wss://host:port or ws://host:port"}
+		}
+		dialled = tunnel.WebsocketAddress(w.websocket)
+	}
+	if w.proxy, err = tunnel.Parse(c.String("proxy"), dialled); err != nil {
+		return w, &shell.UsageError{Where: "--proxy", What: err.Error(), Advice: "write http://host:port or https://host:port, or direct"}
+	}
+	return w, nil
+}
+
+// websocketListen returns where a principal listens for agents that come by websocket over
+// NATS, "" if nowhere.
+func websocketListen(c *cli.Context) (string, error) {
+	const flag = "nats-websocket-listen"
+	address, err := shell.Address(c, flag)
+	if err != nil || address == "" {
+		return "", err
+	}
+	return address, apartFromHealth(c, flag, address)
+}

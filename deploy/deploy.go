@@ -1,0 +1,39 @@
+// Package deploy holds the manifests by which principals and agents are installed, as they
+// are applied. What they grant is what the programs need, and is looked up here.
+package deploy
+
+import _ "embed"
+
+var (
+	//go:embed principal/rbac.yaml
+	principal []byte
+	//go:embed principal/autonomous/rbac.yaml
+	principalOfAutonomous []byte
+	//go:embed agent/rbac.yaml
+	managed []byte
+	//go:embed agent/autonomous/rbac.yaml
+	autonomous []byte
+	//go:embed agent/destination/rbac.yaml
+	destination []byte
+	//go:embed agent/destination/create-namespace/rbac.yaml
+	createNamespace []byte
+)
+
+// Principal returns the rights of a principal, in YAML.
+func Principal() []byte { return principal }
+
+// PrincipalOfAutonomous returns those that it has beside them where agents are autonomous.
+func PrincipalOfAutonomous() []byte { return principalOfAutonomous }
+
+// Managed returns the rights of a managed agent, in YAML.
+func Managed() []byte { return managed }
+
+// Autonomous returns those of an autonomous one.
+func Autonomous() []byte { return autonomous }
+
+// Destination returns those that an agent has beside them with Applications in other namespaces
+// than its own.
+func Destination() []byte { return destination }
+
+// CreateNamespace returns those that it has beside them if it makes namespaces.
+func CreateNamespace() []byte { return createNamespace }

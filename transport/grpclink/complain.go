@@ -1,0 +1,60 @@
+package grpclink
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+)
+
+// copyQuota is the trouble of an agent whose table is larger than it may be.
+const copyQuota = "copy quota"
+
+// complain notes what an agent is refused, and tells the log, once for a while.
+func (d *desk) complain(agent, what string, err error, advice string) {
+	if d.complaints.Note(agent, what, err, time.Now()) {
+		d.log.Error("trouble with an agent: "+what, zap.String("agent", agent), zap.Error(err), zap.String("advice", advice))
+	}
+}
+
+// offend notes that an agent does what none does.
+func (d *desk) offend(agent string, err error) {
+	d.complain(agent, transport.RulesBroken, err,
+		"find out what runs with its certificate; block it (argocd-agentctl blocklist) if that is not its agent")
+}
+
+// troubles returns what there is to complain of.
+func (d *desk) troubles(now time.Time) []transport.Trouble {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for agent, s := range d.seats {
+		if s.end != nil && !s.end.Full() {
+			d.complaints.End(agent, copyQuota)
+		}
+	}
+	return d.complaints.Troubles(now)
+}
+
+// receives has a connection counted, if it says by itself whose it is.
+func (d *desk) receives(conn net.Conn, info credentials.AuthInfo) net.Conn {
+	shown, ok := info.(credentials.TLSInfo)
+	if !ok {
+		return conn
+	}
+	proof, err := d.authenticate(d.trust, identity.Shown{From: conn.RemoteAddr(), TLS: &shown.State})
+	agent := proof.Agent
+	if err != nil || agent == "" {
+		return conn // its calls are told
+	}
+	is, extra := d.lobby.enter(agent, conn)
+	if extra != nil {
+		d.offend(agent, fmt.Errorf("it has more than %d connections at once; the oldest is closed", maxConnections))
+		_ = extra.Close() // it is of no use to anybody
+	}
+	return is
+}
