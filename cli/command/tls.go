@@ -87,7 +87,7 @@ func checkAgentName(c *cli.Context, own *identity.Credentials) error {
 		err = own.Claims(name)
 	}
 	if err != nil {
-		return &shell.UsageError{Where: "--agent-name", What: err.Error(), Advice: "leave it out where the certificate or the login has the name, or use those of that agent"}
+		return &shell.UsageError{Where: "--agent-name", What: err.Error(), Advice: "leave it out where the certificate has the name, or use that agent's certificate"}
 	}
 	return nil
 }

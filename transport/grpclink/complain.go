@@ -46,7 +46,7 @@ func (d *desk) receives(conn net.Conn, info credentials.AuthInfo) net.Conn {
 	if !ok {
 		return conn
 	}
-	proof, err := d.authenticate(d.trust, identity.Shown{TLS: &shown.State})
+	proof, err := d.authenticate(d.trust, identity.Shown{From: conn.RemoteAddr(), TLS: &shown.State})
 	if err != nil || proof.Agent == "" {
 		return conn // its calls are told, or say who it is
 	}
