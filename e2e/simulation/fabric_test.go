@@ -42,15 +42,18 @@ var fabrics = []fabric{
 }
 
 // play tells a story on every fabric, while others are told.
-func play(t *testing.T, story func(t *testing.T, f fabric)) { playOn(t, fabrics, story) }
+func play(t *testing.T, story func(t *testing.T, f fabric)) {
+	t.Parallel()
+	playOn(t, fabrics, story)
+}
 
-// playOnEach tells a story that is about the transport on one fabric of each.
+// playOnEach tells a story that is about the transport on one fabric of each. They are of much
+// load, and no others are told meanwhile.
 func playOnEach(t *testing.T, story func(t *testing.T, f fabric)) {
 	playOn(t, []fabric{inMemory("durable", true, memlink.Weather{}), overNATS(), overGRPC()}, story)
 }
 
 func playOn(t *testing.T, fabrics []fabric, story func(t *testing.T, f fabric)) {
-	t.Parallel()
 	for _, f := range fabrics {
 		t.Run(f.name, func(t *testing.T) {
 			f.within(t, func(t *testing.T) { story(t, f) })

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -97,18 +96,6 @@ func (w *world) refused(s *spoke, above, below string) {
 	require.ErrorIs(w.t, s.upper().Err, transport.ErrVersion)
 	require.ErrorContains(w.t, s.upper().Err, above)
 	require.ErrorContains(w.t, s.lower().Err, below)
-}
-
-// hush demands that in the end nothing is said and nothing is written.
-func (w *world) hush() {
-	w.t.Helper()
-	before, since := w.busy(), time.Now()
-	w.await(w.f.patience, "silence", func() bool {
-		if now := w.busy(); fmt.Sprint(now) != fmt.Sprint(before) {
-			before, since = now, time.Now()
-		}
-		return time.Since(since) >= w.f.quiet
-	})
 }
 
 // readable demands that no log which keeps anything holds what its reader does not read, but
