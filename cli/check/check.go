@@ -9,6 +9,8 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
 )
 
 // A Stage is one of the things that must be so for a connection to work.
@@ -98,7 +100,7 @@ func Table(w io.Writer, reports []Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "STAGE\tOUTCOME\tSEEN")
 	for _, r := range reports {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Stage, r.Outcome, line(r.Seen))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Stage, r.Outcome, shell.Line(r.Seen))
 	}
 	return t.Flush()
 }

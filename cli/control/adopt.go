@@ -66,9 +66,9 @@ func adopt(c *cli.Context) error {
 		if slices.Contains(done.Pending, object) {
 			state = ", and is not written yet: see argocd-agentctl plan " + name + ", and deadletter list"
 		}
-		fmt.Fprintf(c.App.Writer, "%s %s%s\n", did, clean(strings.Replace(object, "//", "/", 1)), state)
+		fmt.Fprintf(c.App.Writer, "%s %s%s\n", did, shell.Line(strings.Replace(object, "//", "/", 1)), state)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%s %s of agent %s\n", did, shell.Count(len(done.Done), "object"), clean(name))
+	_, err = fmt.Fprintf(c.App.Writer, "%s %s of agent %s\n", did, shell.Count(len(done.Done), "object"), shell.Line(name))
 	return err
 }
 

@@ -79,7 +79,7 @@ func lettersOf(c *cli.Context, p *admin.Client) (admin.Letters, error) {
 	}
 	if side != admin.HubSide {
 		for _, name := range slices.Sorted(maps.Keys(all.Unread)) {
-			fmt.Fprintf(c.App.ErrWriter, "%s: without those of agent %s's own side: %s\n", c.App.Name, name, clean(all.Unread[name]))
+			fmt.Fprintf(c.App.ErrWriter, "%s: without those of agent %s's own side: %s\n", c.App.Name, name, shell.Line(all.Unread[name]))
 		}
 	}
 	return all, nil

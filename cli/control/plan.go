@@ -54,9 +54,9 @@ func showPlan(c *cli.Context) error {
 func planDiff(w io.Writer, v any) error {
 	p := v.(admin.Plan)
 	for _, s := range p.Steps {
-		fmt.Fprintf(w, "%s %s%s\n", clean(string(s.Action)), clean(s.Object()), clean(noted(s)))
+		fmt.Fprintf(w, "%s %s%s\n", shell.Line(string(s.Action)), shell.Line(s.Object()), shell.Line(noted(s)))
 		for line := range strings.Lines(s.Diff) {
-			fmt.Fprintln(w, clean(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(w, shell.Line(strings.TrimSuffix(line, "\n")))
 		}
 		fmt.Fprintln(w)
 	}

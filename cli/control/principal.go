@@ -7,7 +7,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
@@ -111,22 +110,9 @@ func newTable(w io.Writer, heads ...string) table {
 func (t table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
-		texts[i] = clean(fmt.Sprint(c))
+		texts[i] = shell.Line(fmt.Sprint(c))
 	}
 	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(texts, "\t"), "\t"))
-}
-
-// clean returns a text that a terminal shows as it is, in one line.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsPrint(r):
-			return r
-		case unicode.IsSpace(r):
-			return ' '
-		}
-		return unicode.ReplacementChar
-	}, text)
 }
 
 // ago says how long ago something was, "never" if it never was.

@@ -20,8 +20,8 @@ import (
 
 // What agents say reaches a terminal as text, in one line each.
 func TestTablesShowTextOnly(t *testing.T) {
-	require.Equal(t, "a�[2Jb c d", clean("a\x1b[2Jb\nc\td"))
-	require.Equal(t, "straße �evil", clean("straße \u202eevil"))
+	require.Equal(t, "a�[2Jb c d", shell.Line("a\x1b[2Jb\nc\td"))
+	require.Equal(t, "straße �evil", shell.Line("straße \u202eevil"))
 	var b bytes.Buffer
 	require.NoError(t, letterTable(&b, admin.Letters{Letters: []admin.Letter{
 		{Agent: "edge-1", Side: "spoke", Letter: ledger.Letter{ID: "1", Key: "Application/web", Cause: "refused", Reason: "no\x1b[31m\nway"}},

@@ -75,7 +75,7 @@ func fleet(w io.Writer, all admin.Agents, wide bool) error {
 	}
 	for _, a := range all.Agents {
 		if line := stuck(now, a); line != "" {
-			fmt.Fprintln(w, clean(line))
+			fmt.Fprintln(w, shell.Line(line))
 		}
 	}
 	return nil

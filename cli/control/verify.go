@@ -85,10 +85,10 @@ func differences(w io.Writer, v any) error {
 	verdicts := v.([]admin.Verdict)
 	for _, v := range verdicts {
 		if v.Error != "" {
-			fmt.Fprintf(w, "%s: not compared: %s\n", v.Agent, clean(v.Error))
+			fmt.Fprintf(w, "%s: not compared: %s\n", v.Agent, shell.Line(v.Error))
 		}
 		for _, d := range v.Differences {
-			fmt.Fprintf(w, "%s: %s\n", v.Agent, clean(d.String()))
+			fmt.Fprintf(w, "%s: %s\n", v.Agent, shell.Line(d.String()))
 		}
 	}
 	said, _ := sum(verdicts)

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/grpclink"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
-	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // overGRPC is the fabric of grpclink: real connections, TLS and disks, in real time. Its logs
@@ -29,17 +27,9 @@ func overGRPC() fabric {
 
 // grpc is one principal and its agents over grpclink as linktest.Network, for stories that lose
 // no store.
-type grpc struct {
-	tlstest.Lines
-	speeches
-	dir  string
-	ca   tlstest.Authority
-	stop func()
-}
+type grpc struct{ secured }
 
-func newGRPC(t *testing.T, s speeches) linktest.Network {
-	return &grpc{dir: t.TempDir(), ca: tlstest.NewAuthority(t), speeches: s}
-}
+func newGRPC(t *testing.T, s speeches) linktest.Network { return &grpc{newSecured(t, s)} }
 
 func (n *grpc) common(name string) grpclink.Common {
 	return grpclink.Common{Heartbeat: time.Second, Logger: zap.NewNop(), Presence: n.presence(name)}
@@ -51,23 +41,7 @@ func (n *grpc) StartHub(t testing.TB) transport.Hub {
 		Common: n.common(hub), Listen: "127.0.0.1:0", Credentials: n.ca.Server(t), Authenticate: identity.SubjectName,
 	})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(ctx) }()
-	n.stop = func() {
-		cancel()
-		require.NoError(t, <-ended)
-	}
-	addr, err := h.Addr(ctx)
-	require.NoError(t, err)
-	n.Listen(addr)
-	return h
-}
-
-// StopHub implements linktest.Network.
-func (n *grpc) StopHub(testing.TB) {
-	n.Listen("")
-	n.stop()
+	return n.serve(t, h)
 }
 
 // StartAgent implements linktest.Network.

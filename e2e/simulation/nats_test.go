@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
-	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
 )
 
@@ -29,17 +27,9 @@ func overNATS() fabric {
 }
 
 // nats is one principal and its agents over natslink as linktest.Network.
-type nats struct {
-	tlstest.Lines
-	speeches
-	dir  string
-	ca   tlstest.Authority
-	stop func()
-}
+type nats struct{ secured }
 
-func newNATS(t *testing.T, s speeches) linktest.Network {
-	return &nats{dir: t.TempDir(), ca: tlstest.NewAuthority(t), speeches: s}
-}
+func newNATS(t *testing.T, s speeches) linktest.Network { return &nats{newSecured(t, s)} }
 
 // common is what both ends have in common; each has a directory of its own.
 func (n *nats) common(name string) natslink.Common {
@@ -50,29 +40,16 @@ func (n *nats) common(name string) natslink.Common {
 
 func (n *nats) store(name string) string { return filepath.Join(n.dir, "store-"+name) }
 
+// StartHub implements linktest.Network.
 func (n *nats) StartHub(t testing.TB) transport.Hub {
 	h, err := natslink.NewHub(natslink.HubConfig{
 		Common: n.common(hub), Listen: "127.0.0.1:0", Credentials: n.ca.Server(t), Authenticate: identity.SubjectName,
 	})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(ctx) }()
-	n.stop = func() {
-		cancel()
-		require.NoError(t, <-ended)
-	}
-	addr, err := h.Addr(ctx)
-	require.NoError(t, err)
-	n.Listen(addr)
-	return h
+	return n.serve(t, h)
 }
 
-func (n *nats) StopHub(testing.TB) {
-	n.Listen("")
-	n.stop()
-}
-
+// StartAgent implements linktest.Network.
 func (n *nats) StartAgent(t testing.TB, agent string) transport.Dialer {
 	leaf, err := natslink.NewLeaf(natslink.LeafConfig{
 		Common: n.common(agent), Agent: agent, Connect: n.Line(t, agent).Addr(), Credentials: n.ca.Client(t, agent),

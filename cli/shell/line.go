@@ -1,12 +1,12 @@
-package check
+package shell
 
 import (
 	"strings"
 	"unicode"
 )
 
-// line returns a text that a terminal shows as it is, in one line: peers say some of it.
-func line(text string) string {
+// Line returns a text that a terminal shows as it is, in one line: peers say some of it.
+func Line(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsPrint(r):
