@@ -13,6 +13,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/deploy"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
@@ -214,13 +215,15 @@ func (a *agentCheck) rights(context.Context) ([][]byte, error) {
 }
 
 // common says whether a peer speaks a version of the protocol that this side does.
-func common(p transport.Presence, oldest, newest int) (string, error) {
-	seen := fmt.Sprintf("the principal (%s) speaks %d to %d, this side (%s) %d to %d", cmp.Or(p.Version, "of no version"), p.Oldest, p.Newest, version(), oldest, newest)
-	switch {
-	case p.Newest < oldest:
-		return "", &check.Failure{Err: fmt.Errorf("%w: %s", transport.ErrVersion, seen), Advice: "upgrade the principal"}
-	case p.Oldest > newest:
-		return "", &check.Failure{Err: fmt.Errorf("%w: %s", transport.ErrVersion, seen), Advice: "upgrade the agent"}
+func common(p transport.Presence, ours wire.Range) (string, error) {
+	theirs := wire.Range{Oldest: p.Oldest, Newest: p.Newest}
+	seen := fmt.Sprintf("the principal (%s) speaks %s, this side (%s) %s", cmp.Or(p.Version, "of no version"), theirs, version(), ours)
+	if _, ok := ours.With(theirs); ok {
+		return seen, nil
 	}
-	return seen, nil
+	older := "principal"
+	if theirs.Oldest > ours.Newest {
+		older = "agent"
+	}
+	return "", &check.Failure{Err: fmt.Errorf("%w: %s", transport.ErrVersion, seen), Advice: "upgrade the " + older}
 }

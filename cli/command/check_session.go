@@ -108,7 +108,7 @@ func (m *meeting) hear(ctx context.Context) error {
 	return nil
 }
 
-func (m *meeting) version() (string, error) { return common(m.peer, wire.Oldest, wire.Newest) }
+func (m *meeting) version() (string, error) { return common(m.peer, wire.Spoken()) }
 
 // sync waits until as many rows have come as the principal says that there are.
 func (m *meeting) sync(ctx context.Context) (string, error) {

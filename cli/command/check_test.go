@@ -36,12 +36,12 @@ func advised(t *testing.T, err error, seen, advice string) {
 }
 
 func TestCheckOfVersions(t *testing.T) {
-	seen, err := common(transport.Presence{Version: "v9", Oldest: 2, Newest: 5}, 4, 7)
+	seen, err := common(transport.Presence{Version: "v9", Oldest: 2, Newest: 5}, wire.Range{Oldest: 4, Newest: 7})
 	require.NoError(t, err)
 	require.Contains(t, seen, "the principal (v9) speaks 2 to 5, this side")
-	_, err = common(transport.Presence{Oldest: 1, Newest: 3}, 4, 7)
+	_, err = common(transport.Presence{Oldest: 1, Newest: 3}, wire.Range{Oldest: 4, Newest: 7})
 	advised(t, err, "no common protocol version", "upgrade the principal")
-	_, err = common(transport.Presence{Oldest: 8, Newest: 9}, 4, 7)
+	_, err = common(transport.Presence{Oldest: 8, Newest: 9}, wire.Range{Oldest: 4, Newest: 7})
 	advised(t, err, "no common protocol version", "upgrade the agent")
 }
 
@@ -161,7 +161,7 @@ func TestCheckOfTheFirstSync(t *testing.T) {
 		defer m.close()
 		seen, err := m.version()
 		require.NoError(t, err)
-		require.Contains(t, seen, "the principal (v1) speaks 1 to 1")
+		require.Contains(t, seen, "the principal (v1) speaks 1")
 
 		soon := func() context.Context {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
