@@ -14,13 +14,11 @@
 package multihub
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -143,9 +141,7 @@ func (h *Hub) Troubles() (all []transport.Trouble) {
 			all = append(all, t.Troubles()...)
 		}
 	}
-	slices.SortFunc(all, func(a, b transport.Trouble) int {
-		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.What, b.What))
-	})
+	transport.SortTroubles(all)
 	return all
 }
 
