@@ -94,6 +94,16 @@ spec:
       containers: [{name: wait, image: "example/wait:1"}]
 `
 
+// shown checks that the hub's argocd-server shows the ship, which it does not before it knows
+// its project.
+func (s *ship) shown(ctx context.Context) error {
+	result, err := s.try(ctx, "app", "get")
+	if err == nil && result.Code != 0 {
+		err = fmt.Errorf("exit code %d: %s", result.Code, result.Stderr)
+	}
+	return err
+}
+
 // newShip creates an Application of a, which is not synced by itself, and waits until it is
 // known on both sides.
 func (w *world) newShip(t *testing.T, a *agent, name string) *ship {
@@ -109,6 +119,7 @@ func (w *world) newShip(t *testing.T, a *agent, name string) *ship {
 	}
 	owner.create(t, application(name, desired))
 	within(t, time.Minute, a.hub.is(name, has("OutOfSync", "status", "sync", "status")))
+	within(t, time.Minute, s.shown) // its project may come later than it
 	return s
 }
 
