@@ -79,6 +79,11 @@ func (c *Credentials) get() *credential {
 // Replace has b used from now on, and reports whether it is another than before. After an
 // error all stays as it is.
 func (c *Credentials) Replace(b Bundle, now time.Time) (changed bool, err error) {
+	return c.replace(b, now, func(*credential, *credential) {})
+}
+
+// replace is Replace, which says what is replaced by what before anybody acts on it.
+func (c *Credentials) replace(b Bundle, now time.Time, say func(was, is *credential)) (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b.equal(c.now.bundle) {
@@ -91,6 +96,7 @@ func (c *Credentials) Replace(b Bundle, now time.Time) (changed bool, err error)
 	if was, is := c.now.name(), next.name(); was != is {
 		return false, fmt.Errorf("identity: %s is of %q, and not of %q as before: restart to use it", b.whose(), is, was)
 	}
+	say(c.now, next)
 	c.now = next
 	c.tell()
 	return true, nil

@@ -54,14 +54,14 @@ func (r Renewal) look(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	before := r.Credentials.get().bundle
-	changed, err := r.Credentials.Replace(b, now)
-	switch {
-	case changed && b.sameTexts(before):
-		r.Log.Info("users and passwords are replaced")
-	case changed:
-		r.Log.Info("certificate and CA are replaced", zap.Time("expires", r.Credentials.Expiry()))
-	}
+	_, err = r.Credentials.replace(b, now, func(was, is *credential) {
+		if b.sameTexts(was.bundle) {
+			r.Log.Info("users and passwords are replaced")
+			return
+		}
+		_, end := is.life()
+		r.Log.Info("certificate and CA are replaced", zap.Time("expires", end))
+	})
 	return err
 }
 
