@@ -17,6 +17,9 @@ const unixSocket = "unix:"
 // guarded refuses a principal that speaks in plaintext where others than a proxy may reach it:
 // anybody there could say to be any agent.
 func guarded(c *cli.Context, listen string, own *identity.Credentials) error {
+	if err := unwrapped(c, "--auth", own); err != nil {
+		return err
+	}
 	if !own.Plain() || strings.HasPrefix(listen, unixSocket) || c.String("trusted-proxy-cidr") != "" {
 		return nil
 	}
@@ -39,5 +42,16 @@ func headed(flag string, own *identity.Credentials) error {
 	return &shell.UsageError{
 		Where: flag, What: "what NATS carries has no headers in which a proxy could say who an agent is",
 		Advice: "use --transport grpc, or another method",
+	}
+}
+
+// unwrapped refuses websockets for credentials that speak in plaintext: what they carry is TLS.
+func unwrapped(c *cli.Context, flag string, own *identity.Credentials) error {
+	if !own.Plain() || !inWebsocket(c) {
+		return nil
+	}
+	return &shell.UsageError{
+		Where: flag, What: "what websockets carry is TLS between the two sides, and header: is plaintext",
+		Advice: "leave out --enable-websocket, or use another method",
 	}
 }

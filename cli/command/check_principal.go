@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -141,19 +142,26 @@ func (p *principalCheck) certificates(ctx context.Context) (string, error) {
 		return "", err
 	}
 	b, err := read(ctx)
-	if err == nil {
-		p.own, err = identity.NewCredentials(b, time.Now())
-	}
-	if err == nil && p.own.Plain() {
+	if err == nil && b.Plain {
 		return "", check.Skipped(plaintext)
 	}
 	if err == nil {
 		p.leaf, err = tls.X509KeyPair(b.Cert.PEM, b.Key.PEM)
 	}
+	hostless := false
+	if err == nil {
+		if hostless = nameless(p.leaf.Leaf); hostless {
+			b.Peer = p.leaf.Leaf.URIs[0].String()
+		}
+		p.own, err = identity.NewCredentials(b, time.Now())
+	}
 	if err != nil {
 		return "", &check.Failure{Err: err, Advice: "argocd-agentctl pki issue principal makes it anew, with --upsert"}
 	}
 	for _, w := range p.ways {
+		if hostless {
+			break
+		}
 		host, _, _ := net.SplitHostPort(w.address) // it was looked at
 		if err := p.leaf.Leaf.VerifyHostname(host); err != nil {
 			return "", &check.Failure{Err: err, Advice: "argocd-agentctl pki issue principal --upsert with --dns or --ip for every address"}
@@ -162,9 +170,18 @@ func (p *principalCheck) certificates(ctx context.Context) (string, error) {
 	return certified(p.leaf.Leaf), nil
 }
 
+// nameless reports whether a certificate is of no host, but of a SPIFFE ID, by which agents know
+// the principal then.
+func nameless(leaf *x509.Certificate) bool {
+	return len(leaf.DNSNames)+len(leaf.IPAddresses) == 0 && len(leaf.URIs) == 1
+}
+
 // tls is a stage for an address: whether the principal is there, with the certificate that it
 // should have.
 func (p *principalCheck) tls(w approach, ctx context.Context) (string, error) {
+	if p.own == nil {
+		return "", check.Skipped(plaintext)
+	}
 	host, _, err := net.SplitHostPort(w.address)
 	if err != nil {
 		return "", err

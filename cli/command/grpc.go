@@ -44,6 +44,9 @@ func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
 		return nil, err
 	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
+		if err := unwrapped(c, "--creds", own); err != nil {
+			return nil, err
+		}
 		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, StateDir: stateDir(c)})
 	}, nil
 }

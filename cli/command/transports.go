@@ -66,9 +66,39 @@ func principalTransports(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
+// listenApart refuses a flag by which agents would be listened for on a transport that is not
+// served, and two that name one address.
+func listenApart(c *cli.Context, names []string) error {
+	bad := func(flag, what, advice string) error {
+		return &shell.UsageError{Where: "--" + flag, What: what, Advice: advice}
+	}
+	switch nats, grpc := slices.Contains(names, "nats"), slices.Contains(names, "grpc"); {
+	case c.Bool("enable-websocket") && !grpc:
+		return bad("enable-websocket", "gRPC is not served", "write --nats-websocket-listen :8444 for agents over NATS, or add grpc to --transport")
+	case c.String("nats-websocket-listen") != "" && !nats:
+		return bad("nats-websocket-listen", "NATS is not served", "write --enable-websocket for agents over gRPC, or add nats to --transport")
+	}
+	taken := map[string]string{}
+	for _, name := range names {
+		for _, flag := range []string{standards()[name].listen, standards()[name].websocketListen} {
+			at := c.String(flag)
+			if other := taken[at]; other != "" && other != flag && !strings.HasSuffix(at, ":0") {
+				return bad(flag, at+" is that of --"+other, "choose another for one of them")
+			}
+			if at != "" {
+				taken[at] = flag
+			}
+		}
+	}
+	return nil
+}
+
 // openHubs returns what makes the principal's end of its transports: of several, one that has an
 // agent go from one to another.
 func openHubs(c *cli.Context, names []string, log *zap.Logger) (newHub, error) {
+	if err := listenApart(c, names); err != nil {
+		return nil, err
+	}
 	var opens []newHub
 	for _, name := range names {
 		open, err := hubTransports()[name](c, log)

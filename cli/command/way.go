@@ -55,15 +55,20 @@ func wayFlags(f shell.Flags) []cli.Flag {
 	}
 }
 
+// inWebsocket reports whether flags of either side ask for websockets where those are not on a
+// port of their own.
+func inWebsocket(c *cli.Context) bool {
+	return c.Bool("enable-websocket") || c.String("websocket-url") != ""
+}
+
 // wayOf returns how an agent reaches its principal, by flags.
 func wayOf(c *cli.Context, s standard) (w way, err error) {
 	host, err := shell.Needed(c, "server-address", "say where the principal is")
 	if err != nil {
 		return w, err
 	}
-	given := c.String("websocket-url")
-	inWebsocket := c.Bool("enable-websocket") || given != ""
-	if inWebsocket {
+	given, wrapped := c.String("websocket-url"), inWebsocket(c)
+	if wrapped {
 		s.port, s.listen = s.websocketPort, s.websocketListen
 	}
 	port, err := shell.Port(c, "server-port")
@@ -77,7 +82,7 @@ func wayOf(c *cli.Context, s standard) (w way, err error) {
 	}
 	w.address = net.JoinHostPort(host, strconv.Itoa(port))
 	dialled := w.address
-	if inWebsocket {
+	if wrapped {
 		if w.websocket, err = tunnel.ParseWebsocket(given, w.address, s.path); err != nil {
 			return w, &shell.UsageError{Where: "--websocket-url", What: err.Error(), Advice: "write wss://host:port or ws://host:port"}
 		}
