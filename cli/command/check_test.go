@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,6 +46,25 @@ func TestCheckOfVersions(t *testing.T) {
 	advised(t, err, "no common protocol version", "upgrade the principal")
 	_, err = common(transport.Presence{Oldest: 8, Newest: 9}, wire.Range{Oldest: 4, Newest: 7})
 	advised(t, err, "no common protocol version", "upgrade the agent")
+}
+
+// A principal that has a SPIFFE ID and no host is known by that.
+func TestCheckKnowsWhoHasNoHost(t *testing.T) {
+	k := newKeys(t)
+	o := pki.Options{Now: time.Now(), Lifetime: time.Hour, URI: &url.URL{Scheme: "spiffe", Host: "example.com", Path: "/principal"}}
+	leaf := func(pair pki.Pair, err error) *x509.Certificate {
+		require.NoError(t, err)
+		block, _ := pem.Decode(pair.Cert)
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		require.NoError(t, err)
+		return leaf
+	}
+	for _, host := range []string{"127.0.0.1", "hub.example.com"} {
+		require.False(t, nameless(leaf(k.ca.IssueServer("principal", []string{host}, o))))
+	}
+	require.True(t, nameless(leaf(k.ca.IssueAgent("principal", o)))) // which is of no host
+	o.URI = nil
+	require.False(t, nameless(leaf(k.ca.IssueAgent("principal", o))))
 }
 
 // keys is a CA with what both sides have of it.
