@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/proxy"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
@@ -27,7 +28,7 @@ import (
 )
 
 // Config is what an Agent is made of. All fields but Destination, Allowed,
-// Expiry, Key, Protocol, Letters, Cluster and Adopted are needed.
+// Expiry, Key, Protocol, Letters, Cluster, Adopted and Services are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of Argo CD, and of the objects that are kept in step
@@ -49,7 +50,9 @@ type Config struct {
 	// Adopted, if it is set, has the Agent only observe: it writes nothing on its cluster but
 	// what is in this list, which the principal's user changes.
 	Adopted observe.List
-	Log     *zap.Logger
+	// Services are those that the principal's process may open streams for, beside inquiries.
+	Services proxy.Services
+	Log      *zap.Logger
 }
 
 // An Agent keeps one namespace in step with the principal.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/proxy"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -18,9 +20,9 @@ import (
 )
 
 // serve answers what the principal asks over streams, until ctx is done or the link is
-// closed. What is for a service that is not there is closed.
+// closed: its inquiries, and what the other services are there for.
 func (a *Agent) serve(ctx context.Context, streams transport.Streams) {
-	asked := newDoor(ctx)
+	asked := proxy.NewDoor()
 	server := &http.Server{
 		Handler: a.inquiries(), ReadTimeout: 30 * time.Second, WriteTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -31,15 +33,12 @@ func (a *Agent) serve(ctx context.Context, streams transport.Streams) {
 	defer serving.Wait()
 	defer server.Close() // what is being answered is cut short
 	serving.Go(func() { _ = server.Serve(asked) /* it ends by Close only */ })
-	for {
-		service, c, err := streams.Accept(ctx)
-		switch {
-		case err != nil:
-			return
-		case service != inquiry.Service || !asked.put(c):
-			_ = c.Close() // nothing is lost
-		}
+	services := maps.Clone(a.cfg.Services)
+	if services == nil {
+		services = proxy.Services{}
 	}
+	services[inquiry.Service] = asked.Put
+	services.Serve(ctx, streams)
 }
 
 // inquiries answers what the principal's users ask of this side.
@@ -81,51 +80,3 @@ func (a *Agent) standing() inquiry.Standing {
 	}
 	return out
 }
-
-// A door is a net.Listener of the streams that are put there.
-type door struct {
-	ctx   context.Context
-	conns chan net.Conn
-	shut  chan struct{}
-	once  sync.Once
-}
-
-func newDoor(ctx context.Context) *door {
-	return &door{ctx: ctx, conns: make(chan net.Conn), shut: make(chan struct{})}
-}
-
-// put hands c to whoever accepts, and reports whether it has.
-func (d *door) put(c net.Conn) bool {
-	select {
-	case d.conns <- c:
-		return true
-	case <-d.shut:
-	case <-d.ctx.Done():
-	}
-	return false
-}
-
-// Accept implements net.Listener.
-func (d *door) Accept() (net.Conn, error) {
-	select {
-	case c := <-d.conns:
-		return c, nil
-	case <-d.shut:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (d *door) Close() error {
-	d.once.Do(func() { close(d.shut) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (*door) Addr() net.Addr { return nowhere{} }
-
-// nowhere is the address of streams.
-type nowhere struct{}
-
-func (nowhere) Network() string { return "stream" }
-func (nowhere) String() string  { return "principal" }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/proxy"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
@@ -21,8 +22,8 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what a Principal is made of. All fields but Mismatch, Key, Protocol and Ledger are
-// needed.
+// Config is what a Principal is made of. All fields but Mismatch, Key, Protocol, Ledger and
+// Services are needed.
 type Config struct {
 	Identity string            // the hub's, the same for as long as its store lives
 	Hub      transport.Hub     // its Run is called by Principal.Run
@@ -43,7 +44,9 @@ type Config struct {
 	Ledger      *ledger.Ledger // of dead letters, by agent; nil is one in memory
 	Tick        time.Duration  // see session.Config
 	Stale       time.Duration  // see engine.Config
-	Log         *zap.Logger
+	// Services returns those that an agent's process may open streams for; nil is none.
+	Services func(agent string) proxy.Services
+	Log      *zap.Logger
 }
 
 // A Principal keeps the hub's store in step with all agents.

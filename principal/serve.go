@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/proxy"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
@@ -70,7 +72,20 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 	if run.session, err = session.New(cfg); err != nil {
 		return fmt.Errorf("principal: session with %s: %w", a.Name, err)
 	}
+	ctx, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer stop()
+	beside.Go(func() { p.services(a.Name).Serve(ctx, link.Streams()) })
 	return run.session.Run(ctx)
+}
+
+// services returns those that an agent may open streams for.
+func (p *Principal) services(agent string) proxy.Services {
+	if p.cfg.Services == nil {
+		return nil
+	}
+	return p.cfg.Services(agent)
 }
 
 // allotted returns what a session with an agent is shown of the hub under destination mapping,
