@@ -39,10 +39,7 @@ func echo(t *testing.T) http.HandlerFunc {
 func do(t *testing.T, c *http.Client, r *http.Request) (*http.Response, []byte) {
 	answer, err := c.Do(r)
 	require.NoError(t, err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return answer, body
+	return answer, read(t, answer)
 }
 
 func TestRequestsAndAnswersPassUnchanged(t *testing.T) {

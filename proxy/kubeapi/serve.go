@@ -22,6 +22,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener) error {
 	defer stop()
 	answering := &shift{handler: s.Handler}
 	s.Handler, s.ReadHeaderTimeout, s.MaxHeaderBytes = answering, headTime, headSize
+	s.DisableGeneralOptionsHandler = true // it answers where nobody has asked who it is
 	s.BaseContext = func(net.Listener) context.Context { return ctx }
 	closing := context.AfterFunc(ctx, func() { _ = s.Close() /* what was upgraded ends by its context */ })
 	defer closing()

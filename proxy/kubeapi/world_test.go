@@ -62,6 +62,7 @@ type world struct {
 	network *memlink.Network
 	links   map[string]transport.Link // of the hub
 	spokes  map[string]*kubeapi.Spoke
+	stops   map[string]func() // end the processes of agents
 	hub     *kubeapi.Hub
 	address string           // of the Hub
 	api     *httptest.Server // the API server
@@ -71,7 +72,7 @@ type world struct {
 
 // newWorld has the agents named work before an API server.
 func newWorld(t *testing.T, api http.Handler, agents ...string) *world {
-	w := &world{site: newSite(t), network: memlink.New(memlink.Config{}), links: map[string]transport.Link{}, spokes: map[string]*kubeapi.Spoke{}, tokens: t.TempDir()}
+	w := &world{site: newSite(t), network: memlink.New(memlink.Config{}), links: map[string]transport.Link{}, spokes: map[string]*kubeapi.Spoke{}, stops: map[string]func(){}, tokens: t.TempDir()}
 	w.guard = func(next http.Handler) http.Handler { return next }
 	w.api = httptest.NewUnstartedServer(api)
 	w.api.EnableHTTP2 = true
@@ -143,29 +144,47 @@ func (w *world) open(ctx context.Context, agent, service string) (net.Conn, erro
 }
 
 // startSpoke starts the process of an agent.
-func (w *world) startSpoke(name string) (stop func()) {
+func (w *world) startSpoke(name string) {
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.tokens, name), []byte("token-of-agent-"+name), 0o600))
+	w.start(name)
+}
+
+// start does so of one that has its token.
+func (w *world) start(name string) {
 	spoke, err := kubeapi.NewSpoke(kubeapi.SpokeConfig{
 		REST: &rest.Config{
 			Host:            w.api.URL,
 			BearerTokenFile: filepath.Join(w.tokens, name),
 			TLSClientConfig: rest.TLSClientConfig{CAData: certificate(w.api)},
 		},
-		Guard: func(next http.Handler) http.Handler { return w.guard(next) },
+		Guard: w.guard,
 		Log:   zaptest.NewLogger(w.t),
 	})
 	require.NoError(w.t, err)
 	w.spokes[name] = spoke
+	serve := w.serve(name, proxy.Services{kubeapi.Service: spoke.Serve})
+	run := w.run(spoke.Run)
+	w.stops[name] = func() { serve(); run() }
+}
+
+// serve has an agent's process serve what the hub opens streams for.
+func (w *world) serve(name string, services proxy.Services) (stop func()) {
 	link, err := w.network.Agent(name, presence).Dial(w.t.Context())
 	require.NoError(w.t, err)
 	serve := w.run(func(ctx context.Context) error {
-		proxy.Services{kubeapi.Service: spoke.Serve}.Serve(ctx, link.Streams())
+		services.Serve(ctx, link.Streams())
+		<-ctx.Done() // it may end as the link does
 		return context.Cause(ctx)
 	})
-	run := w.run(spoke.Run)
-	stop = func() { _ = link.Close(); serve(); run() }
+	stop = func() { _ = link.Close(); serve() }
 	w.t.Cleanup(stop)
 	return stop
+}
+
+// restart starts another process of an agent's.
+func (w *world) restart(name string) {
+	w.stops[name]()
+	w.start(name)
 }
 
 func certificate(s *httptest.Server) []byte {
