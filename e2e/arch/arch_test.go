@@ -50,6 +50,7 @@ var rules = []rule{
 	{"backend/memstore", []string{"std", "sync/resource", "backend"}, "adapters know their interface only"},
 	{"backend/natsstore", []string{"std", "sync/resource", "backend", "github.com/nats-io/nats.go/...", "github.com/google/uuid", "go.uber.org/zap/..."}, "a store in NATS needs its client, and no server"},
 	{"backend/kubestore", []string{"std", "sync/resource", "backend", "k8s.io/...", "github.com/go-logr/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "sigs.k8s.io/yaml"}, "only this adapter knows Kubernetes"},
+	{"proxy/kubeapi/policy", []string{"std", "proxy/kubeapi/status", "k8s.io/...", "go.uber.org/zap/..."}, "what may be touched on a spoke is decided there, however it is asked and carried"},
 	{"proxy/kubeapi/status", []string{"std", "k8s.io/apimachinery/..."}, "how a refusal reads does not depend on who refuses"},
 	{"proxy", []string{"std", "transport"}, "what live requests share knows neither side nor what is asked"},
 	{"principal/admin", []string{"std", "principal", "sync/inquiry", "sync/verify", "sync/engine", "sync/ledger", "sync/resource", "transport", "go.uber.org/zap/..."}, "what users ask is answered by what the principal and its agents say"},
