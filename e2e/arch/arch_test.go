@@ -50,6 +50,7 @@ var rules = []rule{
 	{"backend/memstore", []string{"std", "sync/resource", "backend"}, "adapters know their interface only"},
 	{"backend/natsstore", []string{"std", "sync/resource", "backend", "github.com/nats-io/nats.go/...", "github.com/google/uuid", "go.uber.org/zap/..."}, "a store in NATS needs its client, and no server"},
 	{"backend/kubestore", []string{"std", "sync/resource", "backend", "k8s.io/...", "github.com/go-logr/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "sigs.k8s.io/yaml"}, "only this adapter knows Kubernetes"},
+	{"proxy/kubeapi/policy", []string{"std", "proxy/kubeapi/status", "k8s.io/...", "go.uber.org/zap/..."}, "what may be touched on a spoke is decided there, however it is asked and carried"},
 	{"proxy/kubeapi/status", []string{"std", "k8s.io/apimachinery/..."}, "how a refusal reads does not depend on who refuses"},
 	{"proxy/kubeapi", []string{"std", "proxy", "proxy/kubeapi/status", "transport", "k8s.io/apimachinery/...", "k8s.io/client-go/rest", "go.uber.org/zap/..."}, "how live requests of the Kubernetes API travel does not depend on who may ask what"},
 	{"proxy", []string{"std", "transport"}, "what live requests share knows neither side nor what is asked"},
