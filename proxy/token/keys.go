@@ -26,6 +26,9 @@ const (
 	maxText  = 128 << 10
 )
 
+// parameters is the type of a block that openssl writes before a key that says the same.
+const parameters = "EC PARAMETERS"
+
 // skew is how much later than this one a clock may be that has made a token which says from
 // when it is good.
 const skew = time.Minute
@@ -52,8 +55,8 @@ func ParseKeys(text []byte) (Keys, error) {
 		if block, text = pem.Decode(text); block == nil {
 			break
 		}
-		if block.Type == "EC PARAMETERS" {
-			continue // openssl writes them before a key that says them too
+		if block.Type == parameters {
+			continue
 		}
 		k, err := parseKey(block)
 		switch {
@@ -73,17 +76,45 @@ func ParseKeys(text []byte) (Keys, error) {
 	return all, nil
 }
 
-// First returns the beginning of a text of Keys: its first key as it is there.
+// First returns what there is in a text of Keys of the first.
 func First(text []byte) ([]byte, error) {
+	blocks, err := blocksOf(text)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(blocks[0]), nil
+}
+
+// Rotate returns a text of the Keys in fresh, and behind them those in old, whose tokens stay
+// good.
+func Rotate(fresh, old []byte) ([]byte, error) {
+	var out bytes.Buffer
+	for _, text := range [][]byte{fresh, old} {
+		blocks, err := blocksOf(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range blocks {
+			_ = pem.Encode(&out, b) // a Buffer takes all
+		}
+	}
+	_, err := ParseKeys(out.Bytes())
+	return out.Bytes(), err
+}
+
+// blocksOf returns the blocks of a text of Keys, one for each.
+func blocksOf(text []byte) (all []*pem.Block, err error) {
 	if _, err := ParseKeys(text); err != nil {
 		return nil, err
 	}
 	for {
-		block, rest := pem.Decode(text)
-		if block.Type != "EC PARAMETERS" {
-			return pem.EncodeToMemory(block), nil
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return all, nil
 		}
-		text = rest
+		if block.Type != parameters {
+			all = append(all, block)
+		}
 	}
 }
 

@@ -114,9 +114,20 @@ func TestKeysRotateWithOverlap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "edge-1", agent)
 
-	first, err := token.First(append(append([]byte{}, after...), before...))
+	text, err := token.Rotate(after, before)
+	require.NoError(t, err)
+	require.Equal(t, string(after)+string(before), string(text))
+	first, err := token.First(text)
 	require.NoError(t, err)
 	require.Equal(t, string(after), string(first))
+	for range token.MaxKeys - 2 {
+		text, err = token.Rotate(after, text)
+		require.NoError(t, err)
+	}
+	_, err = token.Rotate(after, text)
+	require.ErrorContains(t, err, "there are more than 8")
+	_, err = token.Rotate(after, []byte("no key"))
+	require.ErrorContains(t, err, "not PEM")
 }
 
 // claims are those of a good token, changed.
