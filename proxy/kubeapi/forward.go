@@ -32,6 +32,7 @@ type passage struct {
 // pass passes one request on, and its answer back. If that breaks off, so does the caller's: by
 // a panic, as the library has it.
 func (f forwarder) pass(w http.ResponseWriter, r *http.Request, p passage) {
+	_ = http.NewResponseController(w).EnableFullDuplex() // where it can be had; in HTTP/2 it always is
 	(&httputil.ReverseProxy{
 		Rewrite: func(q *httputil.ProxyRequest) {
 			strip(q.Out.Header)

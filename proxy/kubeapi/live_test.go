@@ -177,6 +177,7 @@ func TestScenario07_ALiveReplyOf28MiB(t *testing.T) {
 func TestBodiesAreBytes(t *testing.T) {
 	line := append(bytes.Repeat([]byte{0xff, 0, 0xc3, 0x28, '\r'}, 1<<20/5), '\n')
 	w := newWorld(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		require.NoError(t, http.NewResponseController(rw).EnableFullDuplex())
 		_, _ = io.Copy(rw, r.Body)
 	}), "a")
 	both(t, func(t *testing.T, http2 bool) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,6 +38,7 @@ type Spoke struct {
 	counts  counts
 	out     forwarder
 	guarded http.Handler
+	serving atomic.Int64
 	idle    func() // closes connections that are kept
 }
 
@@ -67,8 +69,13 @@ func (s *Spoke) Run(ctx context.Context) error {
 // Broken. A Guard's answers are none of these.
 func (s *Spoke) Count(o Outcome) uint64 { return s.counts.of(o) }
 
+// UnderWay returns how many requests are.
+func (s *Spoke) UnderWay() int { return int(s.serving.Load()) }
+
 // ServeHTTP implements http.Handler.
 func (s *Spoke) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.serving.Add(1)
+	defer s.serving.Add(-1)
 	if !wanted(r) {
 		s.counts.add(Invalid)
 		status.Write(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "this is no request of the Kubernetes API", 0)

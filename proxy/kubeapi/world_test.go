@@ -29,7 +29,12 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain leaves out what clients of Kubernetes let run on for some seconds.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"),
+		goleak.IgnoreTopFunction("github.com/moby/spdystream.(*Connection).shutdown"))
+}
 
 // A site is the CA of the hub and what it has signed.
 type site struct {
