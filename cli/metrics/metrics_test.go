@@ -105,8 +105,10 @@ func TestTheTableIsWritten(t *testing.T) {
 		switch {
 		case strings.HasSuffix(name, "_agents"):
 			labels = "state"
-		case strings.HasSuffix(name, "_conflict"), strings.HasSuffix(name, "_expiry_timestamp_seconds"):
+		case strings.HasSuffix(name, "_conflict"), strings.HasSuffix(name, "_expiry_timestamp_seconds"), strings.HasSuffix(name, "_live_requests"):
 			labels = ""
+		case strings.HasSuffix(name, "_live_requests_total"):
+			labels = "outcome"
 		case strings.HasSuffix(name, "_store_trouble_seconds"):
 			labels = "agent, what"
 		}
