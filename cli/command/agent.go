@@ -34,7 +34,7 @@ func agentCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		wayFlags(f), agentMapping(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
+		wayFlags(f), agentMapping(f), liveFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
 	)...)
 	return &cli.Command{
 		Name:   "agent",
@@ -62,6 +62,10 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	by, err := agentMappingOf(c, rules)
+	if err != nil {
+		return err
+	}
+	live, err := liveTerms(c, rules)
 	if err != nil {
 		return err
 	}
@@ -146,7 +150,7 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
+	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.Stringer("live-allow", live.Allow), zap.String("version", version()))
 	return p.run(c.Context, run, cluster.run, own.Run,
 		page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end, own.Credentials))}.Run)
 }
