@@ -65,6 +65,10 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	terms, err := liveTerms(c, rules)
+	if err != nil {
+		return err
+	}
 	expiry, err := shell.NotNegative(c, "operation-expiry")
 	if err != nil {
 		return err
@@ -85,7 +89,7 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	live, err := openSpokeProxy(c, cluster, rules, log)
+	live, err := openSpokeProxy(c, cluster, terms, log)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/proxy"
 	"github.com/argocd-fabric/argocd-agent/proxy/kubeapi"
+	"github.com/argocd-fabric/argocd-agent/proxy/kubeapi/policy"
 	"github.com/argocd-fabric/argocd-agent/proxy/token"
-	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
@@ -66,7 +66,7 @@ func openResourceProxy(c *cli.Context, k cluster, log *zap.Logger) (p resourcePr
 	}
 	own, err := resourceProxyTLS().open(c, k.secrets, func(kept identity.Kept) identity.Source { return kept.Read }, log)
 	if err != nil && !c.IsSet(proxyFlag) && c.String("resource-proxy-cert-path")+c.String("resource-proxy-key-path") == "" && missing(err) {
-		log.Info("the APIs of agents' clusters are not served: there is no certificate for it; argocd-agentctl pki issue resource-proxy makes one, for the next start")
+		log.Info("the APIs of agents' clusters are not served: there is no certificate for it; argocd-agentctl pki issue resource-proxy makes one, for the next start", zap.Error(err))
 		return p, nil
 	}
 	if err != nil {
@@ -80,10 +80,11 @@ func openResourceProxy(c *cli.Context, k cluster, log *zap.Logger) (p resourcePr
 	return p, err
 }
 
-// missing reports whether an error says that a Secret is not there, or that there are none.
+// missing reports whether an error says that a Secret is not there, is not to be read, as under
+// the rights of older versions, or that there are none.
 func missing(err error) bool {
 	usage := (*shell.UsageError)(nil)
-	return apierrors.IsNotFound(err) || errors.As(err, &usage)
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || errors.As(err, &usage)
 }
 
 // tokenKeys returns what reads the keys of callers' tokens.
@@ -144,10 +145,9 @@ func spokeProxyFlags(f shell.Flags) []cli.Flag {
 type spokeProxy struct{ spoke *kubeapi.Spoke }
 
 // openSpokeProxy makes one before the agent's own API server, where there is any.
-func openSpokeProxy(c *cli.Context, k cluster, rules resource.Rules, log *zap.Logger) (p spokeProxy, err error) {
-	terms, err := liveTerms(c, rules)
-	if err != nil || k.rest == nil || !c.Bool(proxyFlag) {
-		return p, err
+func openSpokeProxy(c *cli.Context, k cluster, terms policy.Terms, log *zap.Logger) (p spokeProxy, err error) {
+	if k.rest == nil || !c.Bool(proxyFlag) {
+		return p, nil
 	}
 	by, err := mappingOf(c)
 	if err != nil {

@@ -25,7 +25,7 @@ var (
 	errTooLarge = fmt.Errorf("the body is larger than %d bytes", bound)
 	errType     = errors.New("the body is neither JSON nor a patch of a type that can be read")
 	errBody     = errors.New("the body is not what its type says")
-	errUID      = errors.New("the object is another one than the body says")
+	errOther    = errors.New("the object is another one than the body says, or has changed since")
 )
 
 // A document is a body in JSON, read into what is written anew: servers that read names
@@ -120,8 +120,8 @@ func (d document) metadata(namespace string) (*metav1.PartialObjectMetadata, err
 	return &o, nil
 }
 
-// require has a patch fail unless the object has a UID.
-func (d *document) require(uid types.UID) error {
+// require has a patch fail unless the object has a UID and, if it is not empty, a version.
+func (d *document) require(uid types.UID, version string) error {
 	if d.kind == string(types.JSONPatchType) {
 		steps, ok := d.value.([]any)
 		if !ok {
@@ -130,11 +130,7 @@ func (d *document) require(uid types.UID) error {
 		d.value = append([]any{map[string]any{"op": "test", "path": "/metadata/uid", "value": string(uid)}}, steps...)
 		return nil
 	}
-	object, ok := d.value.(map[string]any)
-	if !ok {
-		return errBody
-	}
-	return in(object, "metadata", uid)
+	return d.in("metadata", map[string]string{"uid": string(uid), "resourceVersion": version})
 }
 
 // deleting has the options of a deletion fail unless the object has a UID. Without a body the
@@ -155,15 +151,15 @@ func (d *document) deleting(query url.Values, uid types.UID) error {
 			return err
 		}
 	}
+	return d.in("preconditions", map[string]string{"uid": string(uid)})
+}
+
+// in puts fields that are not empty into a part of an object, unless they say something else.
+func (d *document) in(part string, fields map[string]string) error {
 	object, ok := d.value.(map[string]any)
 	if !ok {
 		return errBody
 	}
-	return in(object, "preconditions", uid)
-}
-
-// in puts a UID into a part of an object, unless there is another one.
-func in(object map[string]any, part string, uid types.UID) error {
 	inner, ok := object[part].(map[string]any)
 	if object[part] != nil && !ok {
 		return errBody
@@ -171,9 +167,15 @@ func in(object map[string]any, part string, uid types.UID) error {
 	if inner == nil {
 		inner = map[string]any{}
 	}
-	if said, ok := inner["uid"]; ok && said != nil && said != "" && said != string(uid) {
-		return errUID
+	for field, value := range fields {
+		if value == "" {
+			continue
+		}
+		if said := inner[field]; said != nil && said != "" && said != value {
+			return errOther
+		}
+		inner[field] = value
 	}
-	inner["uid"], object[part] = string(uid), inner
+	object[part] = inner
 	return nil
 }

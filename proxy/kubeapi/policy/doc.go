@@ -9,8 +9,8 @@
 // levels. testdata/cases.txt shows what comes of it.
 //
 // What is checked is what is touched, as far as the API server can be told: what is deleted or
-// patched carries the UID of the object that was looked up, and a body that was read is sent on
-// as it was understood. Three gaps remain, each as long as one request takes. Reading has no
+// patched carries the UID of the object that was looked up, a status its version too, and a body
+// that was read is sent on as it was understood. Three gaps remain, each as long as one request takes. Reading has no
 // precondition: an object, a pod's log or a shell in it may be those of a namesake that has just
 // taken its place. An object may cease to be tracked after it was looked up. And an apply of
 // what is not there may meet an object that has just been made. What was looked up of owners,

@@ -119,7 +119,7 @@ func secrets(t *testing.T, answer http.HandlerFunc) http.Handler {
 }
 
 func TestSecretsAreAskedForInJSON(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var asked http.Header
 	h := secrets(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = r.Header
@@ -143,7 +143,7 @@ func TestSecretsAreAskedForInJSON(t *testing.T) {
 }
 
 func TestSecretsInAnotherFormAreKept(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, c := range []struct {
 		code           int
 		typ, encoding  string
@@ -208,7 +208,7 @@ func TestASecretsWatchIsToldAsItComes(t *testing.T) {
 
 // TestABrokenAnswerOfSecretsDoesNotEndWell: what the API server did not finish is no whole answer.
 func TestABrokenAnswerOfSecretsDoesNotEndWell(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	h := secrets(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, err := io.WriteString(w, `{"data":{"a":"QUJD`)

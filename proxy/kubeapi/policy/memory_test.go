@@ -109,7 +109,7 @@ func (m *memory) put(object string, marks ...string) {
 	part := strings.Split(object, "/")
 	k := m.kind(part[0])
 	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: part[1], Name: part[2], UID: types.UID("uid-" + part[2]), Annotations: map[string]string{}, Labels: map[string]string{},
+		Namespace: part[1], Name: part[2], UID: types.UID("uid-" + part[2]), ResourceVersion: "41", Annotations: map[string]string{}, Labels: map[string]string{},
 	}}
 	for _, mark := range marks {
 		key, value, label := strings.Cut(mark, "=")

@@ -178,10 +178,14 @@ func (p *Policy) object(ctx context.Context, c request) error {
 	if err != nil {
 		return err
 	}
-	if c.Verb == "delete" {
+	switch {
+	case c.Verb == "delete":
 		err = d.deleting(c.Query, o.UID)
-	} else {
-		err = d.require(o.UID)
+	case c.Subresource == "status":
+		// The status of a custom resource is written whatever the UID, but not over a change.
+		err = d.require(o.UID, o.ResourceVersion)
+	default:
+		err = d.require(o.UID, "")
 	}
 	if err != nil {
 		return err
@@ -226,7 +230,7 @@ var answers = []struct {
 	{errTooLarge, http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge},
 	{errType, http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType},
 	{errBody, http.StatusBadRequest, metav1.StatusReasonBadRequest},
-	{errUID, http.StatusConflict, metav1.StatusReasonConflict},
+	{errOther, http.StatusConflict, metav1.StatusReasonConflict},
 	{ErrNoKind, http.StatusNotFound, metav1.StatusReasonNotFound},
 }
 

@@ -29,6 +29,8 @@ func TestWhatIsTouchedIsWhatWasLookedUp(t *testing.T) {
 		{`PATCH+strategic /apis/apps/v1/namespaces/shop/deployments/web {"metadata":{"labels":{"a":"b"},"uid":null}}`, `{"metadata":{"labels":{"a":"b"},"uid":"uid-web"}}`},
 		{`PATCH+json /apis/apps/v1/namespaces/shop/deployments/web [{"op":"remove","path":"/a"}]`, `[{"op":"test","path":"/metadata/uid","value":"uid-web"},{"op":"remove","path":"/a"}]`},
 		{"PATCH+apply /apis/apps/v1/namespaces/shop/deployments/web spec:\n  paused: true\n", `{"metadata":{"uid":"uid-web"},"spec":{"paused":true}}`},
+		{`PATCH+merge /apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/canary/status {"status":{"abort":true}}`, `{"metadata":{"resourceVersion":"41","uid":"uid-canary"},"status":{"abort":true}}`},
+		{`PATCH+json /apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/canary/status []`, `[{"op":"test","path":"/metadata/uid","value":"uid-canary"}]`},
 		{`DELETE /apis/apps/v1/namespaces/shop/deployments/web`, `{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"uid-web"}}`},
 		{`DELETE /apis/apps/v1/namespaces/shop/deployments/web?dryRun=All&gracePeriodSeconds=0&propagationPolicy=Orphan`,
 			`{"apiVersion":"v1","dryRun":["All"],"gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"uid-web"},"propagationPolicy":"Orphan"}`},
