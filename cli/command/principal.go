@@ -40,7 +40,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		principalMapping(f), adminFlags(f), clusterFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
+		principalMapping(f), adminFlags(f), clusterFlags(f), resourceProxyFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -65,6 +65,7 @@ type hubParts struct {
 	own      identity.Renewal
 	watch    func(context.Context) error // whom to keep out; nil is nobody
 	hub      transport.Hub
+	live     resourceProxy
 
 	transports []string // by their names
 }
@@ -100,6 +101,9 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 		return h, err
 	}
 	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
+		return h, err
+	}
+	if h.live, err = openResourceProxy(c, h.cluster, log); err != nil {
 		return h, err
 	}
 	h.hub, err = open(h.own.Credentials, method)
@@ -166,8 +170,12 @@ func runPrincipal(c *cli.Context) error {
 	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
 		return err
 	}
+	live, counted, err := h.live.serve(run.Open, log)
+	if err != nil {
+		return err
+	}
 	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load))}
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, counted))}
 	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
@@ -181,7 +189,7 @@ func runPrincipal(c *cli.Context) error {
 			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)
 		})
 	}
-	return h.program.run(c.Context, run, parts...)
+	return h.program.run(c.Context, run, append(parts, live...)...)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

@@ -25,14 +25,17 @@ func agentCommand() *cli.Command {
 				Name:      "create",
 				Usage:     "register an agent",
 				ArgsUsage: "NAME",
-				Flags: append(rosterFlags(),
+				Flags: together(rosterFlags(), tokenFlags(), []cli.Flag{
+					&cli.BoolFlag{Name: "without-token", Usage: "leave the cluster Secret without the token by which Argo CD is let to the agent's cluster"},
 					&cli.StringFlag{Name: "mode", Value: "managed", Usage: "the `mode` of the agent: managed (Applications are written on the control plane) or autonomous (on its own cluster); the agent is to be started with the same --agent-mode, whose default is autonomous"},
 					&cli.StringFlag{Name: "resource-proxy-server", Value: "argocd-agent-resource-proxy:9090", Usage: "`host:port` under which Argo CD on the control plane sees the agent's cluster"},
 					&cli.BoolFlag{Name: "adopt-namespace", Usage: "use the namespace NAME although it was there before the agent"},
-				),
+				}),
 				Action: createAgent,
 				Description: "Registers the agent NAME on the control plane: makes the namespace NAME, in which its\n" +
 					"Applications live, and the cluster Secret cluster-NAME. From then on it may connect.\n\n" +
+					"In the cluster Secret is a token by which Argo CD sees the agent's cluster. The key that signs it is\n" +
+					"made if there is none yet, see argocd-agentctl jwt create-key.\n\n" +
 					"   argocd-agentctl agent create edge-1 --mode managed\n" +
 					"   argocd-agentctl agent create edge-1 --agents-file ./agents.yaml",
 			},
@@ -69,7 +72,7 @@ func createAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.add(c.Context, backend.Agent{Name: name, Mode: mode}); err != nil {
+	if err := r.add(c, backend.Agent{Name: name, Mode: mode}); err != nil {
 		return again(c.Context, r, name, err)
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "registered %s agent %s\n", mode, name)
