@@ -69,7 +69,7 @@ func New(c Config) (*Proxy, error) {
 		cfg: c,
 		spokes: &spokes{
 			open: c.Open, timeout: c.Timeout, limit: maxValue, kept: newKept(c.Keep), log: c.Log,
-			asked: map[string]int{}, failing: map[string]failing{}, counts: map[Outcome]uint64{},
+			gates: map[string]*gate{}, failing: map[string]failing{}, counts: map[Outcome]uint64{},
 		},
 	}, nil
 }

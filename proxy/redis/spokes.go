@@ -23,13 +23,20 @@ type spokes struct {
 	log     *zap.Logger
 
 	mu      sync.Mutex
-	asked   map[string]int     // questions under way, by agent
+	gates   map[string]*gate   // by agent that is being asked
 	failing map[string]failing // agents that did not answer the last
 	counts  map[Outcome]uint64
 }
 
-// maxAsked is how many questions to one agent may be under way.
+// maxAsked is how many questions to one agent may be under way. Others wait, as long as an
+// answer may take.
 const maxAsked = 32
+
+// A gate is where those wait who ask one agent.
+type gate struct {
+	asking chan struct{} // full if no more may
+	users  int           // who ask, or wait
+}
 
 // An Outcome says how something that was read of an agent was answered.
 type Outcome string
@@ -48,9 +55,6 @@ type failing struct {
 	last  time.Time // when it was asked last
 	told  time.Time // when the oldest value was told that was given in its place; zero is none
 }
-
-// errBusy is why an agent is not asked.
-var errBusy = errors.New("too much is being asked of the agent already")
 
 // A reading is a command that is answered by an agent.
 type reading struct {
@@ -103,12 +107,16 @@ func (s *spokes) read(ctx context.Context, v version, name, agent, key string) [
 
 // ask asks an agent one thing on a stream of its own.
 func (s *spokes) ask(ctx context.Context, agent, name, key string) ([]byte, error) {
-	if !s.begin(agent) {
-		return nil, errBusy
-	}
-	defer s.end(agent)
 	ctx, stop := context.WithTimeout(ctx, s.timeout)
 	defer stop()
+	g := s.enter(agent)
+	defer s.leave(agent, g)
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%d others ask the agent: %w", maxAsked, context.Cause(ctx))
+	}
 	c, err := s.open(ctx, agent, Service)
 	if err != nil {
 		return nil, err
@@ -130,21 +138,23 @@ func (s *spokes) ask(ctx context.Context, agent, name, key string) ([]byte, erro
 	return value, nil
 }
 
-func (s *spokes) begin(agent string) bool {
+func (s *spokes) enter(agent string) *gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked[agent] >= maxAsked {
-		return false
+	g := s.gates[agent]
+	if g == nil {
+		g = &gate{asking: make(chan struct{}, maxAsked)}
+		s.gates[agent] = g
 	}
-	s.asked[agent]++
-	return true
+	g.users++
+	return g
 }
 
-func (s *spokes) end(agent string) {
+func (s *spokes) leave(agent string, g *gate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked[agent]--; s.asked[agent] == 0 {
-		delete(s.asked, agent)
+	if g.users--; g.users == 0 {
+		delete(s.gates, agent)
 	}
 }
 
