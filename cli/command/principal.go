@@ -40,7 +40,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		principalMapping(f), adminFlags(f), clusterFlags(f), resourceProxyFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
+		principalMapping(f), adminFlags(f), clusterFlags(f), resourceProxyFlags(f), redisProxyFlags(f), shareFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -60,6 +60,8 @@ type hubParts struct {
 	program  program
 	desk     adminDesk
 	clusters *clusterinfo.Writer
+	redis    redisProxy
+	sharing  sharing
 	mismatch resource.Mismatch
 	cluster  cluster
 	own      identity.Renewal
@@ -78,6 +80,12 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 		return h, err
 	}
 	if h.clusters, err = clusterView(c, log); err != nil {
+		return h, err
+	}
+	if h.redis, err = newRedisProxy(c); err != nil {
+		return h, err
+	}
+	if h.sharing, err = newSharing(c, log); err != nil {
 		return h, err
 	}
 	if h.mismatch, err = mismatchPolicy(c); err != nil {
@@ -162,6 +170,7 @@ func runPrincipal(c *cli.Context) error {
 		Ledger:      letters,
 		Tick:        h.program.tick,
 		Stale:       c.Duration("stale-after"),
+		Services:    h.sharing.services,
 		Log:         log,
 	})
 	if err != nil {
@@ -174,9 +183,13 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	redis, err := h.redis.open(c.Context, run, c.String("namespace"), log)
+	if err != nil {
+		return err
+	}
 	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, counted))}
-	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, func(ctx context.Context) error {
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, counted, redis))}
+	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, runRedis(redis), func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
 				names = append(names, a.Name)

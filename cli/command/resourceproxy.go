@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -187,4 +188,13 @@ func (p spokeProxy) counted() func() metrics.Live {
 	return func() metrics.Live {
 		return metrics.Live{UnderWay: p.spoke.UnderWay(), Total: totals(p.spoke.Count)}
 	}
+}
+
+// allServices returns the services of all.
+func allServices(all ...proxy.Services) proxy.Services {
+	out := proxy.Services{}
+	for _, s := range all {
+		maps.Copy(out, s)
+	}
+	return out
 }

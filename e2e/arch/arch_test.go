@@ -54,6 +54,8 @@ var rules = []rule{
 	{"proxy/kubeapi/status", []string{"std", "k8s.io/apimachinery/..."}, "how a refusal reads does not depend on who refuses"},
 	{"proxy/kubeapi", []string{"std", "proxy", "proxy/kubeapi/status", "transport", "k8s.io/apimachinery/...", "k8s.io/client-go/rest", "go.uber.org/zap/..."}, "how live requests of the Kubernetes API travel does not depend on who may ask what"},
 	{"proxy/token", []string{"std", "transport/identity", "github.com/golang-jwt/jwt/v5/...", "go.uber.org/zap/..."}, "who a token names depends on keys and a clock alone"},
+	{"proxy/redis", []string{"std", "proxy", "go.uber.org/zap/..."}, "what of Redis goes over streams does not depend on what carries them, and nothing that takes lengths for true reads it"},
+	{"proxy/share", []string{"std", "go.uber.org/zap/..."}, "bytes are passed on whatever they say, and whatever carries them"},
 	{"proxy", []string{"std", "transport"}, "what live requests share knows neither side nor what is asked"},
 	{"principal/admin", []string{"std", "principal", "sync/inquiry", "sync/verify", "sync/engine", "sync/ledger", "sync/resource", "transport", "go.uber.org/zap/..."}, "what users ask is answered by what the principal and its agents say"},
 	{"principal/clusterinfo", []string{"std", "github.com/redis/go-redis/v9/...", "go.uber.org/zap/..."}, "what Argo CD shows of a cluster does not depend on how an agent is served, and only this part of the hub knows Redis"},
