@@ -12,6 +12,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
 	"github.com/argocd-fabric/argocd-agent/principal/clusterinfo"
+	"github.com/argocd-fabric/argocd-agent/proxy/token"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
@@ -40,7 +41,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		principalMapping(f), adminFlags(f), clusterFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
+		principalMapping(f), adminFlags(f), clusterFlags(f), tokenFlags(f), enrollFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -65,6 +66,8 @@ type hubParts struct {
 	own      identity.Renewal
 	watch    func(context.Context) error // whom to keep out; nil is nobody
 	hub      transport.Hub
+	tokens   *token.Ring // by which Argo CD reaches agents' clusters; nil where there are none
+	enroll   enrolment
 
 	transports []string // by their names
 }
@@ -102,7 +105,13 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
 		return h, err
 	}
-	h.hub, err = open(h.own.Credentials, method)
+	if h.tokens, err = openTokens(c, h.cluster, log); err != nil {
+		return h, err
+	}
+	if h.enroll, err = newEnrolment(c, h.cluster, h.tokens, log); err != nil {
+		return h, err
+	}
+	h.hub, err = open(h.own.Credentials, method, h.enroll.met())
 	return h, err
 }
 
@@ -163,12 +172,12 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
+	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log, Applicants: func() []admin.Applicant { return h.enroll.applicants(run) }}); err != nil {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
 	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load))}
-	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, func(ctx context.Context) error {
+	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, h.enroll.run, func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
 				names = append(names, a.Name)
@@ -176,6 +185,9 @@ func runPrincipal(c *cli.Context) error {
 			return names
 		})
 	}}
+	if h.tokens != nil {
+		parts = append(parts, h.tokens.Run)
+	}
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
 			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)
