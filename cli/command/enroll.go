@@ -23,7 +23,7 @@ import (
 func enrollFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.Bool(selfFlag, "", "keep agents that prove their names and are not registered waiting, for argocd-agentctl agent approve to register them"),
-		f.String("self-registration-approval", "", "required", "whether that needs `approval`: required, or none (whoever proves a name is registered at once; the principal needs rights for it, see deploy)"),
+		f.String(approvalFlag, "", "required", "whether that needs `approval`: required, or none (whoever proves a name is registered at once; the principal needs rights for it, see deploy)"),
 		f.String(labelFlag, "", "", "which labels such an agent may give its cluster Secret: `patterns` of key or key=value with a comma between them, as region,env=dev*; empty is none"),
 	}
 }
@@ -40,7 +40,7 @@ func newEnrolment(c *cli.Context, k cluster, ring *token.Ring, log *zap.Logger) 
 	if err != nil {
 		return e, &shell.UsageError{Where: "--" + labelFlag, What: err.Error(), Advice: "write keys, or key=value, with commas between them"}
 	}
-	approved, err := shell.Choice(c, "self-registration-approval", map[string]bool{"required": true, "none": false})
+	approved, err := shell.Choice(c, approvalFlag, map[string]bool{"required": true, "none": false})
 	if err != nil {
 		return e, err
 	}

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	selfFlag  = "enable-self-cluster-registration"
-	labelFlag = "self-registration-label"
+	selfFlag     = "enable-self-cluster-registration"
+	approvalFlag = "self-registration-approval"
+	labelFlag    = "self-registration-label"
 )
 
 // wishFlags are those of an agent that asks to be registered.
