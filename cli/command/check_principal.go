@@ -130,6 +130,9 @@ func (p *principalCheck) rights(ctx context.Context) ([][]byte, error) {
 	if slices.ContainsFunc(agents, func(a backend.Agent) bool { return a.Mode == resource.Autonomous }) {
 		texts = append(texts, deploy.PrincipalOfAutonomous())
 	}
+	if p.c.Bool(selfFlag) && p.c.String(approvalFlag) == "none" {
+		texts = append(texts, deploy.PrincipalRegistering())
+	}
 	return texts, nil
 }
 

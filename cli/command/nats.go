@@ -112,11 +112,11 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+	return func(own *identity.Credentials, method identity.Method, met strangers) (transport.Hub, error) {
 		if err := headed("--auth", own); err != nil {
 			return nil, err
 		}
-		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, WebsocketListen: websocket, Credentials: own, Authenticate: method.Prove})
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, WebsocketListen: websocket, Credentials: own, Authenticate: method.Prove, Strangers: met})
 	}, nil
 }
 
@@ -129,11 +129,15 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	if err != nil {
 		return nil, err
 	}
+	says, err := wishOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
 		if err := headed("--creds", own); err != nil {
 			return nil, err
 		}
-		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own})
+		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, Says: says})
 	}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,9 @@ type LeafConfig struct {
 	// Credentials are what the principal is met with: the certificate is the agent's. Once they
 	// are replaced it is met anew.
 	Credentials *identity.Credentials
+	// Says is what the principal is told of the agent if it does not know it, of at most
+	// transport.MaxSaid bytes without a zero one; "" is nothing.
+	Says string
 
 	host  string // of Connect
 	watch watch
@@ -91,6 +95,9 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	}
 	if c.Credentials.Plain() {
 		return fail(errPlain)
+	}
+	if len(c.Says) > transport.MaxSaid || strings.ContainsRune(c.Says, 0) {
+		return fail(errors.New("what the agent says of itself is too long, or has a zero byte"))
 	}
 	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
 		return fail(err)
@@ -182,7 +189,7 @@ func (c LeafConfig) options() (*server.Options, error) {
 			TLS:          true, TLSConfig: c.Credentials.Client(c.host), TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
 			DialTimeout: dialTimeout, FirstInfoTimeout: infoTimeout,
 			Compression: server.CompressionOpts{Mode: server.CompressionOff},
-			SignatureCB: sayLogin(c.Credentials),
+			SignatureCB: sayLogin(c.Credentials, c.Says),
 		}},
 	}
 	if c.Proxy != nil && c.Websocket == nil {
