@@ -140,6 +140,9 @@ func (h *Hub) Run(ctx context.Context) error {
 		}
 		h.stores = append(h.stores, js)
 	}
+	if err := h.node.hearDeletions(h.stores[0].Conn()); err != nil {
+		return err
+	}
 	leave, err := h.enter()
 	if err != nil {
 		return err
@@ -301,7 +304,7 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		return nil, err
 	}
 	l, err := openLink(linkConfig{
-		name: "principal", peer: agent, js: js, wire: wire, log: log, copy: kept,
+		name: "principal", peer: agent, wire: wire, log: log, copy: kept, sent: n.down(), heard: n.up(),
 		answers: n.askDown(), asks: n.askUp(), says: n.streamsDown(), hears: n.streamsUp(),
 		reachable: func() bool { return h.node.interest(account, n.askUp()) },
 		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },

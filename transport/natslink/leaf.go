@@ -216,6 +216,9 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	if err != nil {
 		return fmt.Errorf("natslink: leaf: %w", err)
 	}
+	if err := d.node.hearDeletions(d.store); err != nil {
+		return err
+	}
 	n := names{l.config.Agent}
 	log, err := newStream(ctx, d.node, js, l.config.stream(l.config.Agent, partLog, n.upLog(), n.up()))
 	if err != nil {
@@ -234,7 +237,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	keep, stop := context.WithCancel(context.Background())
 	var keeping sync.WaitGroup
 	d.link, err = openLink(linkConfig{
-		name: l.config.Agent, peer: "principal", js: js, wire: wire, log: log, copy: kept,
+		name: l.config.Agent, peer: "principal", wire: wire, log: log, copy: kept, sent: n.up(), heard: n.down(),
 		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
 		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
 		session:   d.node.upstream,

@@ -266,6 +266,21 @@ func (n *node) forgo(streams ...*stream) {
 	}
 }
 
+// hearDeletions has each stream looked at that somebody deletes, as nc, a connection to the
+// store, is told.
+func (n *node) hearDeletions(nc *nats.Conn) error {
+	const advisory = "$JS.EVENT.ADVISORY.STREAM.DELETED."
+	_, err := nc.Subscribe(advisory+"*", func(m *nats.Msg) {
+		if s := n.find(strings.TrimPrefix(m.Subject, advisory)); s != nil {
+			signal(s.kick)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("natslink: watch the streams: %w", err)
+	}
+	return nil
+}
+
 // find returns the stream of that name that is in use, or nil.
 func (n *node) find(name string) *stream {
 	n.mu.Lock()
