@@ -25,6 +25,9 @@ type HubConfig struct {
 	Common
 	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
 	Listen string
+	// ClientListen is the host:port that agents without a server of their own connect to (see
+	// Client), with TLS from the first byte. "" is none; port 0 is any: see Hub.ClientAddr.
+	ClientListen string
 	// WebsocketListen is the host:port that agents connect to by websocket, at WebsocketPath. ""
 	// is none; port 0 is any: see Hub.WebsocketAddr.
 	WebsocketListen string
@@ -94,6 +97,12 @@ func NewHub(c HubConfig) (*Hub, error) {
 		NoAdvertise: true, IsolateLeafnodeInterest: true,
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},
 	}
+	if c.ClientListen != "" {
+		if o.Host, o.Port, err = splitAddress(c.ClientListen); err != nil {
+			return fail(err)
+		}
+		o.TLSConfig, o.TLSTimeout, o.TLSHandshakeFirst = c.Credentials.Server(), tlsTimeout.Seconds(), true
+	}
 	in := newEntrance(c.Logger)
 	var n *node
 	calls := newCallers(c.Logger, func(id uint64) uint64 { return n.connected(id) }, func(id uint64) { n.sever(id) })
@@ -115,7 +124,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	if err := prepareDir(h.config.StoreDir); err != nil {
 		return err
 	}
-	for _, address := range []string{h.config.Listen, h.config.MonitorListen} {
+	for _, address := range []string{h.config.Listen, h.config.ClientListen, h.config.MonitorListen} {
 		if address != "" {
 			if err := free(address); err != nil {
 				return err
@@ -217,6 +226,18 @@ func (h *Hub) leafHostPort() (host, port string, err error) {
 	return v.LeafNode.Host, strconv.Itoa(v.LeafNode.Port), nil
 }
 
+// ClientAddr waits until Run serves, and returns the address that agents without a server of
+// their own connect to, "" if there is none.
+func (h *Hub) ClientAddr(ctx context.Context) (string, error) {
+	if err := h.serving.Wait(ctx); err != nil {
+		return "", err
+	}
+	if a := h.node.current().Addr(); a != nil {
+		return a.String(), nil
+	}
+	return "", nil
+}
+
 // WebsocketAddr waits until Run serves, and returns the address that agents connect to by
 // websocket, "" if there is none.
 func (h *Hub) WebsocketAddr(ctx context.Context) (string, error) {
@@ -312,7 +333,8 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		rival:     func(pause time.Duration) { h.guard.hold(agent, pause) },
 		offend:    func(err error) { h.guard.callers.offend(agent, err) },
 		presence:  h.config.Presence, heartbeat: h.config.Heartbeat,
-		zap: h.config.Logger.With(zap.String("agent", agent)),
+		zap:     h.config.Logger.With(zap.String("agent", agent)),
+		closing: func() {},
 		closed: func() {
 			h.node.forgo(log, kept)
 			h.node.troubles.forget(agent)

@@ -83,20 +83,7 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if c.watch == (watch{}) {
 		c.watch = usualWatch()
 	}
-	if err := identity.CheckName(c.Agent); err != nil {
-		return fail(err)
-	}
-	if c.Credentials == nil {
-		return fail(errors.New("credentials are needed"))
-	}
-	if c.Credentials.Plain() {
-		return fail(errPlain)
-	}
-	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
-		return fail(err)
-	}
-	c.route = tunnel.Route{Proxy: c.Proxy, Websocket: c.Websocket, TLS: c.Credentials.EnvelopeClient}
-	if err := errors.Join(c.Credentials.Claims(c.Agent), c.route.Check()); err != nil {
+	if c.host, c.route, err = wayTo(c.Agent, c.Connect, c.Proxy, c.Websocket, c.Credentials); err != nil {
 		return fail(err)
 	}
 	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
@@ -195,12 +182,12 @@ func (c LeafConfig) options() (*server.Options, error) {
 }
 
 // renew has the principal met anew whenever the credentials have been replaced.
-func (c LeafConfig) renew(ctx context.Context, n *node, renewed <-chan struct{}) {
+func renew(ctx context.Context, own *identity.Credentials, renewed <-chan struct{}, anew func()) {
 	for {
 		select {
 		case <-renewed:
-			renewed = c.Credentials.Changed()
-			n.sever(n.upstream())
+			renewed = own.Changed()
+			anew()
 		case <-ctx.Done():
 			return
 		}
@@ -245,7 +232,8 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		rival:     func(time.Duration) {}, // there is one principal at an address
 		offend:    func(error) {},         // and it has the agent do what it likes
 		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
-		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
+		zap:     l.config.Logger.With(zap.String("agent", l.config.Agent)),
+		closing: func() {},
 		closed: func() {
 			watch.stop()
 			stop()
@@ -265,7 +253,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		return err
 	}
 	keeping.Go(func() { (&keeper{node: d.node, admit: refuseAll, anew: func() {}, alone: true}).run(keep) })
-	keeping.Go(func() { l.config.renew(keep, d.node, d.renewed) })
+	keeping.Go(func() { renew(keep, l.config.Credentials, d.renewed, func() { d.node.sever(d.node.upstream()) }) })
 	watch.start(d.link.with)
 	return nil
 }

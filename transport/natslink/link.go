@@ -38,6 +38,7 @@ type linkConfig struct {
 	presence  transport.Presence
 	heartbeat time.Duration
 	zap       *zap.Logger
+	closing   func() // called when it begins to be
 	closed    func() // called once the Link is closed
 }
 
@@ -199,11 +200,14 @@ func (l *link) Receive(ctx context.Context) (transport.Delivery, error) {
 // Close ends what belongs to the Link. What is stored stays.
 func (l *link) Close() error {
 	l.close.Do(func() {
+		l.closing()
 		l.cancel()
 		l.parts.Wait()
 		// Best effort: the goodbye. A peer that does not get it sees the link go.
-		if err := l.wire.FlushTimeout(time.Second); err != nil {
-			l.zap.Debug("cannot say goodbye", zap.Error(err))
+		if l.reachable() {
+			if err := l.wire.FlushTimeout(time.Second); err != nil {
+				l.zap.Debug("cannot say goodbye", zap.Error(err))
+			}
 		}
 		l.wire.Close()
 		l.closed()

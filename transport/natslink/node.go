@@ -67,7 +67,8 @@ type node struct {
 func newNode(o *server.Options, account string, log *zap.Logger, t *troubles, blame func(string) bool) *node {
 	o.NoSigs = true
 	o.NoLog = true
-	o.DontListen = true
+	o.DontListen = o.TLSConfig == nil // or else agents come as clients
+	o.Cluster.NoAdvertise = true      // they are told of no other address
 	o.JetStream = true
 	o.DisableJetStreamBanner = true
 	o.MaxPayload = maxPayload
@@ -118,6 +119,9 @@ func (n *node) start(authenticate func(server.ClientAuthentication) bool) error 
 func (n *node) settle(s *server.Server) {
 	if v, err := s.Varz(nil); err == nil && n.options.LeafNode.Port == -1 {
 		n.options.LeafNode.Port = v.LeafNode.Port
+	}
+	if a, ok := s.Addr().(*net.TCPAddr); ok && n.options.Port == -1 {
+		n.options.Port = a.Port
 	}
 	if a := s.MonitorAddr(); a != nil && n.options.HTTPPort == -1 {
 		n.options.HTTPPort = a.Port
@@ -369,10 +373,10 @@ type doorman struct {
 	outside func(server.ClientAuthentication) bool
 }
 
-// Check admits the connections of this process by their secret, and lets others be
-// decided on by their certificate.
+// Check admits the connections of this process, which alone come without TLS, by their secret,
+// and lets others be decided on.
 func (d doorman) Check(c server.ClientAuthentication) bool {
-	if c.Kind() != server.CLIENT {
+	if c.Kind() != server.CLIENT || c.GetTLSConnectionState() != nil {
 		return d.outside(c)
 	}
 	o := c.GetOpts()
