@@ -184,10 +184,16 @@ func (h *Hub) enter() (leave func(), err error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	door := tunnel.Open(l, tunnel.DoorConfig{Path: WebsocketPath, TLS: h.config.Credentials.EnvelopeServer()})
+	c := tunnel.DoorConfig{Path: WebsocketPath, TLS: h.config.Credentials.EnvelopeServer()}
+	leads := map[string]string{WebsocketPath: within(host, port)}
+	if a, ok := h.node.current().Addr().(*net.TCPAddr); ok {
+		c.Another = ClientWebsocketPath
+		leads[c.Another] = within(a.IP.String(), strconv.Itoa(a.Port))
+	}
+	door := tunnel.Open(l, c)
 	ctx, cancel := context.WithCancel(context.Background())
 	var entered sync.WaitGroup
-	entered.Go(func() { h.entrance.run(ctx, door, within(host, port)) })
+	entered.Go(func() { h.entrance.run(ctx, door, func(conn net.Conn) string { return leads[tunnel.PathOf(conn)] }) })
 	return func() { cancel(); entered.Wait() }, nil
 }
 
