@@ -37,6 +37,7 @@ func besiege(t *testing.T, quota int64) *siege {
 	c := hubConfig(t, s.pki)
 	c.Logger, s.said = refusals()
 	c.Quota = quota
+	c.ClientListen = anyPort
 	c.Heartbeat = DefaultHeartbeat // a machine that is attacked may be late: silence is no finding here
 	s.hub, _ = startHub(t, c)
 	s.address = addr(t, s.hub)
