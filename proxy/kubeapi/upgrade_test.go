@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -44,20 +45,22 @@ var executors = map[string]func(*rest.Config, *url.URL) (remotecommand.Executor,
 // What is said to a program and by it crosses, the end of its input and the code it exits with
 // included.
 func TestExec(t *testing.T) {
-	said := bytes.Repeat([]byte("said \xff\x00\n"), 100_000)
+	w := newWorld(t, kubelet{}, "a")
+	w.requireExec()
+}
+
+func (w *world) requireExec() {
+	t, said := w.t, bytes.Repeat([]byte("said \xff\x00\n"), 100_000)
 	for name, executor := range executors {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, kubelet{}, "a")
-			run, err := executor(w.config("a"), w.of("exec"))
-			require.NoError(t, err)
-			var out, complaints bytes.Buffer
-			err = run.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: bytes.NewReader(said), Stdout: &out, Stderr: &complaints})
-			code := exec.CodeExitError{}
-			require.True(t, errors.As(err, &code), "%v", err)
-			require.Equal(t, 7, code.Code)
-			require.True(t, bytes.Equal(said, out.Bytes()), "%d bytes", out.Len())
-			require.Equal(t, fmt.Sprint(len(said), " bytes"), complaints.String())
-		})
+		run, err := executor(w.config("a"), w.of("exec"))
+		require.NoError(t, err)
+		var out, complaints bytes.Buffer
+		err = run.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: bytes.NewReader(said), Stdout: &out, Stderr: &complaints})
+		code := exec.CodeExitError{}
+		require.True(t, errors.As(err, &code), "%s: %v", name, err)
+		require.Equal(t, 7, code.Code)
+		require.True(t, bytes.Equal(said, out.Bytes()), "%s: %d bytes", name, out.Len())
+		require.Equal(t, fmt.Sprint(len(said), " bytes"), complaints.String())
 	}
 }
 
@@ -103,10 +106,13 @@ func TestPortForward(t *testing.T) {
 	w := newWorld(t, kubelet{}, "a")
 	to, upgrader, err := spdy.RoundTripperFor(w.config("a"))
 	require.NoError(t, err)
+	w.requireForward(spdy.NewDialer(upgrader, &http.Client{Transport: to}, http.MethodPost, w.of("portforward")))
+}
+
+func (w *world) requireForward(dialer httpstream.Dialer) {
+	t := w.t
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	f, err := portforward.NewOnAddresses(
-		spdy.NewDialer(upgrader, &http.Client{Transport: to}, http.MethodPost, w.of("portforward")),
-		[]string{"127.0.0.1"}, []string{"0:80"}, stop, ready, io.Discard, io.Discard)
+	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:80"}, stop, ready, io.Discard, io.Discard)
 	require.NoError(t, err)
 	go func() { ended <- f.ForwardPorts() }()
 	select {
