@@ -21,7 +21,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
 
-func read(t *testing.T, answer *http.Response) []byte {
+func read(t testing.TB, answer *http.Response) []byte {
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 	"github.com/argocd-fabric/argocd-agent/e2e/stack/stacktest"
@@ -40,12 +38,11 @@ func TestARealAPIServer(t *testing.T) {
 	t.Run("Logs", w.logs)
 	t.Run("Exec", func(*testing.T) { w.requireExec() })
 	t.Run("PortForward", func(t *testing.T) {
-		to, upgrader, err := spdy.RoundTripperFor(w.config("a"))
-		require.NoError(t, err)
-		w.requireForward(spdy.NewDialer(upgrader, &http.Client{Transport: to}, http.MethodPost, w.of("portforward")))
 		tunnel, err := portforward.NewSPDYOverWebsocketDialer(w.of("portforward"), w.config("a"))
 		require.NoError(t, err)
-		w.requireForward(tunnel)
+		w.requireForward(func(stop, ready chan struct{}) (*portforward.PortForwarder, error) {
+			return portforward.NewOnAddresses(tunnel, loopback, anyTo80, stop, ready, io.Discard, io.Discard)
+		})
 	})
 }
 

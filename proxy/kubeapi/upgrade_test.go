@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -106,13 +105,19 @@ func TestPortForward(t *testing.T) {
 	w := newWorld(t, kubelet{}, "a")
 	to, upgrader, err := spdy.RoundTripperFor(w.config("a"))
 	require.NoError(t, err)
-	w.requireForward(spdy.NewDialer(upgrader, &http.Client{Transport: to}, http.MethodPost, w.of("portforward")))
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: to}, http.MethodPost, w.of("portforward"))
+	w.requireForward(func(stop, ready chan struct{}) (*portforward.PortForwarder, error) {
+		return portforward.NewOnAddresses(dialer, loopback, anyTo80, stop, ready, io.Discard, io.Discard)
+	})
 }
 
-func (w *world) requireForward(dialer httpstream.Dialer) {
+// What is forwarded: a port of this machine's, whichever is free, to one of the pod's.
+var loopback, anyTo80 = []string{"127.0.0.1"}, []string{"0:80"}
+
+func (w *world) requireForward(forwarder func(stop, ready chan struct{}) (*portforward.PortForwarder, error)) {
 	t := w.t
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:80"}, stop, ready, io.Discard, io.Discard)
+	f, err := forwarder(stop, ready)
 	require.NoError(t, err)
 	go func() { ended <- f.ForwardPorts() }()
 	select {

@@ -38,12 +38,12 @@ func TestMain(m *testing.M) {
 
 // A site is the CA of the hub and what it has signed.
 type site struct {
-	t           *testing.T
+	t           testing.TB
 	ca          *pki.CA
 	credentials *identity.Credentials // of the Hub
 }
 
-func newSite(t *testing.T) site {
+func newSite(t testing.TB) site {
 	ca, err := pki.NewCA("hub", options())
 	require.NoError(t, err)
 	s := site{t: t, ca: ca}
@@ -77,12 +77,12 @@ type world struct {
 }
 
 // newWorld has the agents named work before an API server of the test's.
-func newWorld(t *testing.T, api http.Handler, agents ...string) *world {
+func newWorld(t testing.TB, api http.Handler, agents ...string) *world {
 	return makeWorld(t, api, nil, agents...)
 }
 
 // makeWorld does so, or before a real one.
-func makeWorld(t *testing.T, api http.Handler, real *rest.Config, agents ...string) *world {
+func makeWorld(t testing.TB, api http.Handler, real *rest.Config, agents ...string) *world {
 	w := &world{site: newSite(t), real: real, network: memlink.New(memlink.Config{}), links: map[string]transport.Link{}, spokes: map[string]*kubeapi.Spoke{}, stops: map[string]func(){}, tokens: t.TempDir()}
 	w.guard = func(next http.Handler) http.Handler { return next }
 	w.api = httptest.NewUnstartedServer(api)
