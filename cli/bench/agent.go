@@ -15,6 +15,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
+	"github.com/argocd-fabric/argocd-agent/proxy"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/natslink"
@@ -35,6 +36,8 @@ type order struct {
 	// Footprint is how often the process tells what it takes of memory. Then it tells
 	// nothing of what it writes, and keeps nothing to tell in the end.
 	Footprint time.Duration `json:"footprint,omitempty"`
+	// Live has the process serve an API server, and tell of nothing else.
+	Live bool `json:"live,omitempty"`
 }
 
 // A note is what the agent's process tells: a line of JSON on its standard output.
@@ -42,6 +45,7 @@ type note struct {
 	Writes []write `json:"writes,omitempty"`
 	End    *end    `json:"end,omitempty"` // of the last note
 	Now    *now    `json:"now,omitempty"`
+	Server string  `json:"server,omitempty"` // where the API server is
 }
 
 // A now is how things stand while the agent runs.
@@ -70,6 +74,9 @@ func RunAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 	if o.Footprint > 0 {
 		return o.runLean(ctx, in, cluster, notes)
 	}
+	if o.Live {
+		return o.runLive(ctx, in, cluster, notes)
+	}
 	store := &slowStore{Store: cluster, delay: o.Delay}
 	dialer, err := o.dialer()
 	if err != nil {
@@ -77,7 +84,7 @@ func RunAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	err = run(ctx, in, dialer, store, func(ctx context.Context) error {
 		return every(ctx, report, func() error { return flush(store, notes) })
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -114,7 +121,7 @@ func (o order) runLean(ctx context.Context, in io.Reader, cluster *memstore.Stor
 		return every(ctx, o.Footprint, func() error {
 			return notes.Encode(note{Now: &now{footprint(), len(cluster.All())}})
 		})
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -122,10 +129,10 @@ func (o order) runLean(ctx context.Context, in io.Reader, cluster *memstore.Stor
 }
 
 // run runs an agent, and beside it what tells of it, until in ends.
-func run(ctx context.Context, in io.Reader, dialer transport.Dialer, store backend.Store, tell func(context.Context) error) error {
+func run(ctx context.Context, in io.Reader, dialer transport.Dialer, store backend.Store, tell func(context.Context) error, services proxy.Services) error {
 	a, err := agent.New(agent.Config{
 		Name: agentName, Namespace: namespace, Dialer: dialer, Store: store,
-		Rules: resource.Rules{Mode: resource.Managed}, Tick: tick, Log: zap.NewNop(),
+		Rules: resource.Rules{Mode: resource.Managed}, Tick: tick, Services: services, Log: zap.NewNop(),
 	})
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ type applied struct {
 	writes []write
 	newest []int // the highest number that was written of each Application
 	end    end
-	now    now // as it was told last
+	now    now    // as it was told last
+	url    string // of the API server
 }
 
 func newApplied(apps int) *applied {
@@ -45,6 +46,9 @@ func (a *applied) take(n note) {
 	a.writes = append(a.writes, n.Writes...)
 	for _, w := range n.Writes {
 		a.newest[w.App] = max(a.newest[w.App], w.N)
+	}
+	if n.Server != "" {
+		a.url = n.Server
 	}
 	if n.Now != nil {
 		a.now = *n.Now
@@ -85,4 +89,11 @@ func (a *applied) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.now.Apps
+}
+
+// server returns where the agent's API server is, once it has told.
+func (a *applied) server() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.url
 }

@@ -31,10 +31,10 @@ const (
 	less sense = true
 )
 
-// A gauge says how a Measure is read from a Run, and what it should be.
-type gauge struct {
+// A gauge says how a Measure is read from what a run has measured, and what it should be.
+type gauge[R any] struct {
 	name  string
-	of    func(Run) float64
+	of    func(R) float64
 	worse sense
 	goal  *float64 // the worst that is good
 	fatal bool     // a single miss is a failure
@@ -43,8 +43,8 @@ type gauge struct {
 func limit(v float64) *float64 { return &v }
 
 // gauges are what a slow backend is measured by.
-func gauges() []gauge {
-	return []gauge{
+func gauges() []gauge[Run] {
+	return []gauge[Run]{
 		{name: "offered, changes/s", of: func(r Run) float64 { return r.Steady.OfferedRate }, worse: less},
 		{name: "settled, changes/s", of: func(r Run) float64 { return r.Steady.SettledRate }, worse: less},
 		{name: "written, changes/s", of: func(r Run) float64 { return r.Steady.WrittenRate }, worse: less},
@@ -69,25 +69,33 @@ func gauges() []gauge {
 
 // sum takes the measures of all runs.
 func sum(runs []Run) Result {
-	r := Result{Runs: runs, OK: true}
-	var said []string
-	for _, g := range gauges() {
-		m := g.measure(runs)
-		r.Measures = append(r.Measures, m)
-		r.OK = r.OK && (m.Met || !g.fatal)
-		if g.goal != nil {
-			said = append(said, g.say(m))
-		}
-	}
+	r := Result{Runs: runs}
+	r.Measures, r.Verdict, r.OK = judge(gauges(), runs)
 	word := "it keeps up"
 	if !r.OK {
 		word = "it does NOT keep up"
 	}
-	r.Verdict = word + ": " + strings.Join(said, "; ")
+	r.Verdict = word + ": " + r.Verdict
 	return r
 }
 
-func (g gauge) measure(runs []Run) Measure {
+// judge takes measures of all runs, and says of each that has a goal whether it is met. It is ok
+// unless a fatal one is missed.
+func judge[R any](gauges []gauge[R], runs []R) (measures []Measure, verdict string, ok bool) {
+	ok = true
+	var said []string
+	for _, g := range gauges {
+		m := g.measure(runs)
+		measures = append(measures, m)
+		ok = ok && (m.Met || !g.fatal)
+		if g.goal != nil {
+			said = append(said, g.say(m))
+		}
+	}
+	return measures, strings.Join(said, "; "), ok
+}
+
+func (g gauge[R]) measure(runs []R) Measure {
 	var values []float64
 	for _, r := range runs {
 		values = append(values, g.of(r))
@@ -104,14 +112,14 @@ func (g gauge) measure(runs []Run) Measure {
 }
 
 // judged returns what of a Measure its goal is compared with.
-func (g gauge) judged(m Measure) float64 {
+func (g gauge[R]) judged(m Measure) float64 {
 	if g.fatal {
 		return m.Worst
 	}
 	return m.Median
 }
 
-func (g gauge) say(m Measure) string {
+func (g gauge[R]) say(m Measure) string {
 	met := "met"
 	if !m.Met {
 		met = "MISSED"

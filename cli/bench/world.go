@@ -31,13 +31,14 @@ const (
 
 // A world is a principal in this process, and an agent in another.
 type world struct {
-	hub     *memstore.Store
-	applied *applied // by the agent
-	parts   *errgroup.Group
-	ctx     context.Context // of parts
-	finish  context.CancelFunc
-	agent   *exec.Cmd
-	end     func() // tells it to end
+	hub       *memstore.Store
+	principal *principal.Principal
+	applied   *applied // by the agent
+	parts     *errgroup.Group
+	ctx       context.Context // of parts
+	finish    context.CancelFunc
+	agent     *exec.Cmd
+	end       func() // tells it to end
 }
 
 // A setting says what world is to be started.
@@ -91,6 +92,7 @@ func (w *world) startPrincipal(dir string, log *zap.Logger) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	w.principal = p
 	w.parts.Go(func() error { return p.Run(w.ctx) })
 	return hub.Addr(w.ctx)
 }

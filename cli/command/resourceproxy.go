@@ -63,7 +63,7 @@ func openResourceProxy(c *cli.Context, k cluster, tokens *token.Ring, log *zap.L
 	}
 	own, err := resourceProxyTLS().open(c, k.secrets, func(kept identity.Kept) identity.Source { return kept.Read }, log)
 	if err != nil && !c.IsSet(proxyFlag) && c.String("resource-proxy-cert-path")+c.String("resource-proxy-key-path") == "" && missing(err) {
-		log.Info("the APIs of agents' clusters are not served: there is no certificate for it; argocd-agentctl pki issue resource-proxy makes one, for the next start", zap.Error(err))
+		log.Info("the APIs of agents' clusters are not served: there is no certificate for it; argocd-agentctl pki issue resource-proxy makes one, for the next start", zap.NamedError("because", err))
 		return p, nil
 	}
 	if err != nil {

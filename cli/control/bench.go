@@ -57,6 +57,22 @@ func benchCommand() *cli.Command {
 					"the last quarter of the time than in the second, or if the two sides are not equal in the end.\n\n" +
 					"   argocd-agentctl bench churn --duration 10m",
 			},
+			{
+				Name:   "live",
+				Usage:  "see what the way through principal and agent adds to requests of an API server",
+				Before: shell.NoArguments,
+				Action: benchLive,
+				Flags: []cli.Flag{
+					&cli.IntFlag{Name: "requests", Value: 2000, Usage: "how many `requests` are made in a run, each way"},
+					&cli.DurationFlag{Name: "follow", Value: 10 * time.Second, Usage: "for which `duration` a log is followed"},
+					&cli.IntFlag{Name: "runs", Value: 3, Usage: "how many `times` it is measured"},
+					&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
+				},
+				Description: "Runs a principal, and an agent as another process that has an API server, as slow-backend does.\n" +
+					"Objects of 2 KiB are read from it directly and by the principal's resource proxy in turn, and a log is\n" +
+					"followed. No policy looks at the requests.\n\n" +
+					"   argocd-agentctl bench live",
+			},
 			{Name: "agent", Hidden: true, Usage: "be the agent of another bench command", Before: shell.NoArguments, Action: benchAgent},
 		},
 	}
@@ -113,6 +129,31 @@ func benchChurn(c *cli.Context) error {
 	result, err := bench.Churn{
 		Rate: c.Int("rate"), Duration: duration, Apps: c.Int("apps"), Seed: c.Uint64("seed"), Every: min(10*time.Second, duration/16),
 		Agent: []string{self, "bench", "agent"}, Log: zap.NewNop(),
+	}.Run(c.Context)
+	if err != nil {
+		return err
+	}
+	return show(report{result, result.Measures, result.Verdict, result.OK})
+}
+
+func benchLive(c *cli.Context) error {
+	show, err := benchOutput(c)
+	if err == nil {
+		err = aboveZero(c, "requests", "runs")
+	}
+	if err != nil {
+		return err
+	}
+	follow, err := shell.Positive(c, "follow")
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("bench: find this program: %w", err)
+	}
+	result, err := bench.Live{
+		Requests: c.Int("requests"), Follow: follow, Runs: c.Int("runs"), Agent: []string{self, "bench", "agent"}, Log: zap.NewNop(),
 	}.Run(c.Context)
 	if err != nil {
 		return err

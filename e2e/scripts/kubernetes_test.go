@@ -40,6 +40,7 @@ func TestKubernetesScripts(t *testing.T) {
 		"uid":       c.uid,
 		"account":   c.account,
 		"requests":  c.requests,
+		"live":      c.live,
 	}, func(e *testscript.Env) error {
 		e.Setenv("DEPLOY", deploy)
 		e.Setenv("KUBECONFIG", filepath.Join(e.WorkDir, "kubeconfig"))

@@ -1,6 +1,7 @@
 package kubeapi_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,12 +25,23 @@ type kubelet struct{}
 // ServeHTTP implements http.Handler.
 func (k kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case strings.HasSuffix(r.URL.Path, "/portforward"):
+	case strings.Contains(strings.ToLower(r.URL.Path), "/portforward"):
 		k.forward(w, r)
+	case strings.HasPrefix(r.URL.Path, "/containerLogs/"):
+		k.log(w, r)
 	case websocket.IsWebSocketUpgrade(r):
 		k.execWebsocket(w, r)
 	default:
 		k.execSPDY(w, r)
+	}
+}
+
+// line is what the program has logged: a megabyte of no text.
+var line = append(bytes.Repeat([]byte{0xff, 0, 0xc3, 0x28, '\r'}, 1<<20/5), '\n')
+
+// log says the line, and again if it is followed, until nobody hears.
+func (kubelet) log(w http.ResponseWriter, r *http.Request) {
+	for say(w, line) == nil && r.URL.Query().Get("follow") == "true" {
 	}
 }
 

@@ -2,14 +2,18 @@ package kubeapi_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
 )
 
 // A follow goes on while the certificate of the Hub and the token of the agent are replaced, and
@@ -52,4 +56,39 @@ func TestAFollowOutlivesCertificatesAndTokens(t *testing.T) {
 			next <- struct{}{}
 		}
 	})
+}
+
+// The CA of the API server and the client certificate of the agent are those of their files, for
+// each connection that is made.
+func TestTheAPIServersCAIsReadAnew(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	var serving atomic.Pointer[tls.Config]
+	renew := func() {
+		office := newSite(t)
+		own, err := office.ca.IssueAgent("a", options())
+		require.NoError(t, err)
+		for name, text := range map[string][]byte{"ca": office.ca.Pair().Cert, "cert": own.Cert, "key": own.Key} {
+			require.NoError(t, os.WriteFile(file(name), text, 0o600))
+		}
+		serving.Store(office.credentials.Server()) // which asks for a certificate of the CA
+	}
+	renew()
+	api := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(rw, r.TLS.PeerCertificates[0].Subject.CommonName)
+	}))
+	api.Config.ErrorLog = quiet()
+	api.TLS = &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) { return serving.Load().GetConfigForClient(h) }}
+	api.StartTLS()
+	t.Cleanup(api.Close)
+	w := makeWorld(t, nil, &rest.Config{
+		Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAFile: file("ca"), CertFile: file("cert"), KeyFile: file("key")},
+	}, "a")
+	for range 3 {
+		answer, body := do(t, w.client(true), w.request("a", http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusOK, answer.StatusCode, string(body))
+		require.Equal(t, "a", string(body))
+		renew()
+		api.CloseClientConnections() // those that are kept
+	}
 }

@@ -44,20 +44,22 @@ var executors = map[string]func(*rest.Config, *url.URL) (remotecommand.Executor,
 // What is said to a program and by it crosses, the end of its input and the code it exits with
 // included.
 func TestExec(t *testing.T) {
-	said := bytes.Repeat([]byte("said \xff\x00\n"), 100_000)
+	w := newWorld(t, kubelet{}, "a")
+	w.requireExec()
+}
+
+func (w *world) requireExec() {
+	t, said := w.t, bytes.Repeat([]byte("said \xff\x00\n"), 100_000)
 	for name, executor := range executors {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, kubelet{}, "a")
-			run, err := executor(w.config("a"), w.of("exec"))
-			require.NoError(t, err)
-			var out, complaints bytes.Buffer
-			err = run.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: bytes.NewReader(said), Stdout: &out, Stderr: &complaints})
-			code := exec.CodeExitError{}
-			require.True(t, errors.As(err, &code), "%v", err)
-			require.Equal(t, 7, code.Code)
-			require.True(t, bytes.Equal(said, out.Bytes()), "%d bytes", out.Len())
-			require.Equal(t, fmt.Sprint(len(said), " bytes"), complaints.String())
-		})
+		run, err := executor(w.config("a"), w.of("exec"))
+		require.NoError(t, err)
+		var out, complaints bytes.Buffer
+		err = run.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: bytes.NewReader(said), Stdout: &out, Stderr: &complaints})
+		code := exec.CodeExitError{}
+		require.True(t, errors.As(err, &code), "%s: %v", name, err)
+		require.Equal(t, 7, code.Code)
+		require.True(t, bytes.Equal(said, out.Bytes()), "%s: %d bytes", name, out.Len())
+		require.Equal(t, fmt.Sprint(len(said), " bytes"), complaints.String())
 	}
 }
 
@@ -103,10 +105,19 @@ func TestPortForward(t *testing.T) {
 	w := newWorld(t, kubelet{}, "a")
 	to, upgrader, err := spdy.RoundTripperFor(w.config("a"))
 	require.NoError(t, err)
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: to}, http.MethodPost, w.of("portforward"))
+	w.requireForward(func(stop, ready chan struct{}) (*portforward.PortForwarder, error) {
+		return portforward.NewOnAddresses(dialer, loopback, anyTo80, stop, ready, io.Discard, io.Discard)
+	})
+}
+
+// What is forwarded: a port of this machine's, whichever is free, to one of the pod's.
+var loopback, anyTo80 = []string{"127.0.0.1"}, []string{"0:80"}
+
+func (w *world) requireForward(forwarder func(stop, ready chan struct{}) (*portforward.PortForwarder, error)) {
+	t := w.t
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	f, err := portforward.NewOnAddresses(
-		spdy.NewDialer(upgrader, &http.Client{Transport: to}, http.MethodPost, w.of("portforward")),
-		[]string{"127.0.0.1"}, []string{"0:80"}, stop, ready, io.Discard, io.Discard)
+	f, err := forwarder(stop, ready)
 	require.NoError(t, err)
 	go func() { ended <- f.ForwardPorts() }()
 	select {

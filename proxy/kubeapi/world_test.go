@@ -38,12 +38,12 @@ func TestMain(m *testing.M) {
 
 // A site is the CA of the hub and what it has signed.
 type site struct {
-	t           *testing.T
+	t           testing.TB
 	ca          *pki.CA
 	credentials *identity.Credentials // of the Hub
 }
 
-func newSite(t *testing.T) site {
+func newSite(t testing.TB) site {
 	ca, err := pki.NewCA("hub", options())
 	require.NoError(t, err)
 	s := site{t: t, ca: ca}
@@ -71,13 +71,19 @@ type world struct {
 	hub     *kubeapi.Hub
 	address string           // of the Hub
 	api     *httptest.Server // the API server
+	real    *rest.Config     // that of a real one, if it is
 	tokens  string           // a folder with the token of each agent's
 	guard   func(http.Handler) http.Handler
 }
 
-// newWorld has the agents named work before an API server.
-func newWorld(t *testing.T, api http.Handler, agents ...string) *world {
-	w := &world{site: newSite(t), network: memlink.New(memlink.Config{}), links: map[string]transport.Link{}, spokes: map[string]*kubeapi.Spoke{}, stops: map[string]func(){}, tokens: t.TempDir()}
+// newWorld has the agents named work before an API server of the test's.
+func newWorld(t testing.TB, api http.Handler, agents ...string) *world {
+	return makeWorld(t, api, nil, agents...)
+}
+
+// makeWorld does so, or before a real one.
+func makeWorld(t testing.TB, api http.Handler, real *rest.Config, agents ...string) *world {
+	w := &world{site: newSite(t), real: real, network: memlink.New(memlink.Config{}), links: map[string]transport.Link{}, spokes: map[string]*kubeapi.Spoke{}, stops: map[string]func(){}, tokens: t.TempDir()}
 	w.guard = func(next http.Handler) http.Handler { return next }
 	w.api = httptest.NewUnstartedServer(api)
 	w.api.EnableHTTP2 = true
@@ -156,12 +162,16 @@ func (w *world) startSpoke(name string) {
 
 // start does so of one that has its token.
 func (w *world) start(name string) {
+	known := &rest.Config{
+		Host:            w.api.URL,
+		BearerTokenFile: filepath.Join(w.tokens, name),
+		TLSClientConfig: rest.TLSClientConfig{CAData: certificate(w.api)},
+	}
+	if w.real != nil {
+		known = w.real
+	}
 	spoke, err := kubeapi.NewSpoke(kubeapi.SpokeConfig{
-		REST: &rest.Config{
-			Host:            w.api.URL,
-			BearerTokenFile: filepath.Join(w.tokens, name),
-			TLSClientConfig: rest.TLSClientConfig{CAData: certificate(w.api)},
-		},
+		REST:  known,
 		Guard: w.guard,
 		Log:   zaptest.NewLogger(w.t),
 	})

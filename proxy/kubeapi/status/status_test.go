@@ -17,7 +17,7 @@ import (
 )
 
 // ask has a client of Kubernetes ask a server that answers by status.Write.
-func ask(t *testing.T, code int, reason metav1.StatusReason, message string, retryAfter time.Duration) (err error, asked int, header http.Header) {
+func ask(t *testing.T, code int, reason metav1.StatusReason, message string, retryAfter time.Duration) (asked int, header http.Header, err error) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked++
 		status.Write(w, code, reason, message, retryAfter)
@@ -29,11 +29,11 @@ func ask(t *testing.T, code int, reason metav1.StatusReason, message string, ret
 	}})
 	require.NoError(t, err)
 	err = c.Get().Resource("pods").Do(t.Context()).Error()
-	return err, asked, header
+	return asked, header, err
 }
 
 func TestWriteIsReadAsAnAPIServersAnswer(t *testing.T) {
-	err, _, header := ask(t, http.StatusForbidden, metav1.StatusReasonForbidden, `"no" is said`, 0)
+	_, header, err := ask(t, http.StatusForbidden, metav1.StatusReasonForbidden, `"no" is said`, 0)
 	require.True(t, apierrors.IsForbidden(err), err)
 	require.EqualError(t, err, `"no" is said`)
 	require.Empty(t, header.Get("Retry-After"))
@@ -41,7 +41,7 @@ func TestWriteIsReadAsAnAPIServersAnswer(t *testing.T) {
 
 // Who asks is to hear at once that it is of no use now, and when it will be.
 func TestWriteSaysWhenWithoutHavingClientsWait(t *testing.T) {
-	err, asked, header := ask(t, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "away", 1500*time.Millisecond)
+	asked, header, err := ask(t, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "away", 1500*time.Millisecond)
 	require.True(t, apierrors.IsServiceUnavailable(err), err)
 	seconds, is := apierrors.SuggestsClientDelay(err)
 	require.True(t, is)
