@@ -9,6 +9,8 @@ var (
 	principal []byte
 	//go:embed principal/autonomous/rbac.yaml
 	principalOfAutonomous []byte
+	//go:embed principal/self-registration/rbac.yaml
+	principalRegistering []byte
 	//go:embed agent/rbac.yaml
 	managed []byte
 	//go:embed agent/autonomous/rbac.yaml
@@ -32,6 +34,9 @@ func Principal() []byte { return principal }
 
 // PrincipalOfAutonomous returns those that it has beside them where agents are autonomous.
 func PrincipalOfAutonomous() []byte { return principalOfAutonomous }
+
+// PrincipalRegistering returns those that it has beside them where it registers agents by itself.
+func PrincipalRegistering() []byte { return principalRegistering }
 
 // Managed returns the rights of a managed agent, in YAML.
 func Managed() []byte { return managed }

@@ -74,7 +74,7 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	}
 	k.keep, k.served = home.Keep, servedBy(home)
 	if s == resource.Principal {
-		k.registry, k.blocked, k.identity, k.controllers = home.Registry(), home, home.Identity, controllersOf(home)
+		k.registry, k.blocked, k.home, k.identity, k.controllers = home.Registry(), home, home, home.Identity, controllersOf(home)
 	}
 	return k, nil
 }

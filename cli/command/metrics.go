@@ -4,14 +4,19 @@ import (
 	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/cli/metrics"
 	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/proxy/redis"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 // hubMetrics says what a principal's metrics tell.
-func hubMetrics(p *principal.Principal, letters *ledger.Ledger, end transport.Hub, own *identity.Credentials, conflict func() bool, live func() metrics.Live) metrics.Source {
-	return metrics.Source{Live: live, Troubles: troubles(end), Expiry: own.Expiry, Conflict: conflict, Links: func() (out []metrics.Link) {
+func hubMetrics(p *principal.Principal, letters *ledger.Ledger, end transport.Hub, own *identity.Credentials, conflict func() bool, live func() metrics.Live, cache *redis.Proxy) metrics.Source {
+	var stats func() redis.Stats
+	if cache != nil {
+		stats = cache.Stats
+	}
+	return metrics.Source{Live: live, Troubles: troubles(end), Expiry: own.Expiry, Conflict: conflict, Redis: stats, Links: func() (out []metrics.Link) {
 		for _, a := range p.Agents() {
 			out = append(out, metrics.Link{
 				Agent: a.Name, State: a.State.String(), Session: a.Session, Letters: letters.Book(a.Name).Written(),

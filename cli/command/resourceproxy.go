@@ -3,10 +3,9 @@ package command
 import (
 	"context"
 	"errors"
-	"io/fs"
+	"maps"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -35,8 +34,6 @@ func resourceProxyFlags(f shell.Flags) []cli.Flag {
 		f.String("resource-proxy-ca-path", "RESOURCE_PROXY_TLS_CA_PATH", "", "a `file` with the CA of that certificate and of callers' client certificates"),
 		f.String("resource-proxy-secret-name", "", "argocd-agent-resource-proxy-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 		f.String("resource-proxy-ca-secret-name", "", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
-		f.String("jwt-key", "JWT_KEY_PATH", "", "a `file` with the key of callers' tokens, as argocd-agentctl jwt create-key makes it"),
-		f.String("jwt-secret-name", "", "argocd-agent-jwt", "the `name` of the Secret with it, where no file is given"),
 	}
 }
 
@@ -52,11 +49,11 @@ type resourceProxy struct {
 	listen string
 	own    identity.Renewal
 	watch  func(context.Context) error // whom to keep out; nil is nobody
-	tokens *token.Ring
+	tokens *token.Ring                 // of callers; nil where there are none
 }
 
-// openResourceProxy reads what a resource proxy needs.
-func openResourceProxy(c *cli.Context, k cluster, log *zap.Logger) (p resourceProxy, err error) {
+// openResourceProxy reads what a resource proxy needs, beside the keys of tokens.
+func openResourceProxy(c *cli.Context, k cluster, tokens *token.Ring, log *zap.Logger) (p resourceProxy, err error) {
 	if !c.Bool(proxyFlag) {
 		return p, nil
 	}
@@ -72,11 +69,8 @@ func openResourceProxy(c *cli.Context, k cluster, log *zap.Logger) (p resourcePr
 	if err != nil {
 		return p, err
 	}
-	p = resourceProxy{listen: listen, own: own}
-	if p.watch, err = (porter{own.Credentials, k.blocked, log}).follow(c.Context); err != nil {
-		return p, err
-	}
-	p.tokens, err = token.NewRing(token.RingConfig{Read: tokenKeys(c, k.secrets), Every: renewEvery, Log: log})
+	p = resourceProxy{listen: listen, own: own, tokens: tokens}
+	p.watch, err = (porter{own.Credentials, k.blocked, log}).follow(c.Context)
 	return p, err
 }
 
@@ -87,27 +81,12 @@ func missing(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || errors.As(err, &usage)
 }
 
-// tokenKeys returns what reads the keys of callers' tokens.
-func tokenKeys(c *cli.Context, s secrets) token.Source {
-	file, name := c.String("jwt-key"), c.String("jwt-secret-name")
-	return func(ctx context.Context) ([]byte, error) {
-		if file != "" {
-			return os.ReadFile(file)
-		}
-		data, err := s(ctx, name)
-		if err != nil && missing(err) {
-			return nil, fs.ErrNotExist
-		}
-		return data["jwt.key"], err
-	}
-}
-
 // serve returns the parts that serve by streams that open opens, and what is counted of them.
 func (p resourceProxy) serve(open proxy.Opener, log *zap.Logger) ([]func(context.Context) error, func() metrics.Live, error) {
-	if p.tokens == nil {
+	if p.own.Credentials == nil {
 		return nil, nil, nil
 	}
-	callers := kubeapi.Callers{Token: p.tokens.Verify, Certificate: func(r *http.Request) (string, error) {
+	callers := kubeapi.Callers{Token: p.named, Certificate: func(r *http.Request) (string, error) {
 		proof, err := identity.SubjectName(p.own.Credentials, identity.Shown{TLS: r.TLS})
 		if err == nil {
 			err = p.own.Credentials.Trusts(proof, time.Now())
@@ -120,9 +99,17 @@ func (p resourceProxy) serve(open proxy.Opener, log *zap.Logger) ([]func(context
 	if err != nil {
 		return nil, nil, err
 	}
-	return []func(context.Context) error{hub.Run, p.own.Run, p.watch, p.tokens.Run}, func() metrics.Live {
+	return []func(context.Context) error{hub.Run, p.own.Run, p.watch}, func() metrics.Live {
 		return metrics.Live{UnderWay: hub.UnderWay(), Total: totals(hub.Count)}
 	}, nil
+}
+
+// named returns whom a token names.
+func (p resourceProxy) named(text string, now time.Time) (agent string, err error) {
+	if p.tokens == nil {
+		return "", token.ErrNoKey
+	}
+	return p.tokens.Verify(text, now)
 }
 
 // totals returns how many requests have had each outcome.
@@ -187,4 +174,13 @@ func (p spokeProxy) counted() func() metrics.Live {
 	return func() metrics.Live {
 		return metrics.Live{UnderWay: p.spoke.UnderWay(), Total: totals(p.spoke.Count)}
 	}
+}
+
+// allServices returns the services of all.
+func allServices(all ...proxy.Services) proxy.Services {
+	out := proxy.Services{}
+	for _, s := range all {
+		maps.Copy(out, s)
+	}
+	return out
 }

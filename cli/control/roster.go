@@ -19,7 +19,8 @@ import (
 // A roster is a registry of agents that can be changed. An agent that is not in it is
 // fs.ErrNotExist.
 type roster interface {
-	add(c *cli.Context, a backend.Agent) error
+	// add adds an agent. How Argo CD reaches its cluster it finds out itself.
+	add(c *cli.Context, a kubestore.NewAgent) error
 	list(ctx context.Context) ([]backend.Agent, error)
 	find(ctx context.Context, name string) (registration, error)
 	remove(ctx context.Context, name string) error
@@ -78,8 +79,8 @@ func unknown(name string, err error) error {
 // A rosterFile is a roster in a file.
 type rosterFile string
 
-func (f rosterFile) add(_ *cli.Context, a backend.Agent) error {
-	return agentsfile.Add(string(f), a)
+func (f rosterFile) add(_ *cli.Context, a kubestore.NewAgent) error {
+	return agentsfile.Add(string(f), a.Agent)
 }
 
 func (f rosterFile) list(context.Context) ([]backend.Agent, error) {
@@ -136,12 +137,12 @@ func openHome(c *cli.Context) (roster, error) {
 	return homeRoster{home, t, c.String("resource-proxy-server"), c.Bool("adopt-namespace")}, err
 }
 
-func (h homeRoster) add(c *cli.Context, a backend.Agent) error {
-	connection, err := h.tokens.connect(c, a.Name)
-	if err != nil {
+func (h homeRoster) add(c *cli.Context, a kubestore.NewAgent) (err error) {
+	if a.Connection, err = h.tokens.connect(c, a.Name); err != nil {
 		return err
 	}
-	return h.home.CreateAgent(c.Context, kubestore.NewAgent{Agent: a, Proxy: h.proxy, Connection: connection, AdoptNamespace: h.adopt})
+	a.Proxy, a.AdoptNamespace = h.proxy, h.adopt
+	return h.home.CreateAgent(c.Context, a)
 }
 
 func (h homeRoster) renew(c *cli.Context, name string) (registration, error) {
