@@ -151,12 +151,15 @@ func spokeRedis(c *cli.Context, place agent.Placement, store backend.Store, log 
 	if err != nil || address == "" {
 		return nil, nil, err
 	}
+	return serveRedis(redis.Server{
+		Address: address, TLS: secured,
+		Credentials: redisCredentials(c.String("redis-creds-dir-path"), c.String("redis-username"), c.String("redis-password")),
+	}, place, store, log)
+}
+
+func serveRedis(is redis.Server, place agent.Placement, store backend.Store, log *zap.Logger) (proxy.Services, func(context.Context) error, error) {
 	apps := &roster{place: place, store: store, log: log, there: map[resource.Key]bool{}}
-	spoke, err := redis.NewSpoke(redis.SpokeConfig{
-		Redis: redis.Server{Address: address, TLS: secured, Credentials: redisCredentials(c.String("redis-creds-dir-path"), c.String("redis-username"), c.String("redis-password"))},
-		Has:   apps.has,
-		Log:   log.Named("redis"),
-	})
+	spoke, err := redis.NewSpoke(redis.SpokeConfig{Redis: is, Has: apps.has, Log: log.Named("redis")})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -50,6 +50,7 @@ var rules = []rule{
 	{"backend/memstore", []string{"std", "sync/resource", "backend"}, "adapters know their interface only"},
 	{"backend/natsstore", []string{"std", "sync/resource", "backend", "github.com/nats-io/nats.go/...", "github.com/google/uuid", "go.uber.org/zap/..."}, "a store in NATS needs its client, and no server"},
 	{"backend/kubestore", []string{"std", "sync/resource", "backend", "k8s.io/...", "github.com/go-logr/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "sigs.k8s.io/yaml"}, "only this adapter knows Kubernetes"},
+	{"proxy/redis/redistest", []string{"std"}, "what runs Redis for tests does not use what is tested"},
 	{"proxy/redis", []string{"std", "proxy", "go.uber.org/zap/..."}, "what of Redis goes over streams does not depend on what carries them, and nothing that takes lengths for true reads it"},
 	{"proxy/share", []string{"std", "go.uber.org/zap/..."}, "bytes are passed on whatever they say, and whatever carries them"},
 	{"proxy", []string{"std", "transport"}, "what live requests share knows neither side nor what is asked"},

@@ -54,8 +54,7 @@ func (d *Confined) Serve(ctx context.Context, c net.Conn) {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
 	default:
-		_, _ = c.Write(failure("ERR max number of clients reached")) // the agent hears that it is closed anyway
-		_ = c.Close()
+		turnAway(c)
 		return
 	}
 	newSession(c, d, behind{d.cfg.Redis, maxShared, d.cfg.Prefix}, d.cfg.Log).run(ctx)

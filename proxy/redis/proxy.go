@@ -74,6 +74,9 @@ func New(c Config) (*Proxy, error) {
 	}, nil
 }
 
+// Addr returns where clients connect to.
+func (p *Proxy) Addr() net.Addr { return p.cfg.Listener.Addr() }
+
 // Run serves clients until ctx is done, and returns its cause, or until none can be accepted.
 // An agent or a Redis that is away is no failure. It is called once.
 func (p *Proxy) Run(ctx context.Context) error {

@@ -56,7 +56,7 @@ func (s *Spoke) Serve(ctx context.Context, c net.Conn) {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	default:
-		_, _ = c.Write(failure("ERR max number of clients reached")) // the hub hears that it is closed anyway
+		turnAway(c)
 		return
 	}
 	v := visit{Spoke: s, hub: c, in: newReader(c, maxAsk)}
@@ -64,6 +64,13 @@ func (s *Spoke) Serve(ctx context.Context, c net.Conn) {
 	if err := v.run(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		s.cfg.Log.Debug("what the hub asks of Redis has ended", zap.Error(err))
 	}
+}
+
+// turnAway closes a connection that is one too many.
+func turnAway(c net.Conn) {
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = c.Write(failure("ERR max number of clients reached")) // who is not told is closed, too
+	_ = c.Close()
 }
 
 // maxAsk is the largest thing that a hub may ask, in bytes.
