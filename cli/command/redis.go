@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -158,7 +159,7 @@ func spokeRedis(c *cli.Context, place agent.Placement, store backend.Store, log 
 }
 
 func serveRedis(is redis.Server, place agent.Placement, store backend.Store, log *zap.Logger) (proxy.Services, func(context.Context) error, error) {
-	apps := &roster{place: place, store: store, log: log, there: map[resource.Key]bool{}}
+	apps := &roster{place: place, store: store, log: log}
 	spoke, err := redis.NewSpoke(redis.SpokeConfig{Redis: is, Has: apps.has, Log: log.Named("redis")})
 	if err != nil {
 		return nil, nil, err
@@ -173,15 +174,18 @@ type roster struct {
 	log   *zap.Logger
 
 	mu    sync.Mutex
-	there map[resource.Key]bool // as they are on the cluster
+	there map[resource.Key]bool // as they are on the cluster; nil until they are listed
 }
 
 // has reports whether the agent has an Application, whose namespace is as it is on the link.
-func (r *roster) has(namespace, name string) bool {
+func (r *roster) has(namespace, name string) (bool, error) {
 	k, forbidden := r.place.In(resource.Key{Kind: resource.Application, Namespace: namespace, Name: name})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return forbidden == "" && r.there[k]
+	if r.there == nil {
+		return false, errors.New("the agent's Applications have not been listed yet")
+	}
+	return forbidden == "" && r.there[k], nil
 }
 
 // relist is after what time they are listed anew when they cannot be watched.

@@ -52,7 +52,7 @@ var rules = []rule{
 	{"backend/kubestore", []string{"std", "sync/resource", "backend", "k8s.io/...", "github.com/go-logr/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "sigs.k8s.io/yaml"}, "only this adapter knows Kubernetes"},
 	{"proxy/redis/redistest", []string{"std"}, "what runs Redis for tests does not use what is tested"},
 	{"proxy/redis", []string{"std", "proxy", "go.uber.org/zap/..."}, "what of Redis goes over streams does not depend on what carries them, and nothing that takes lengths for true reads it"},
-	{"proxy/share", []string{"std", "go.uber.org/zap/..."}, "bytes are passed on whatever they say, and whatever carries them"},
+	{"proxy/share", []string{"std", "proxy", "go.uber.org/zap/..."}, "bytes are passed on whatever they say, and whatever carries them"},
 	{"proxy", []string{"std", "transport"}, "what live requests share knows neither side nor what is asked"},
 	{"principal/admin", []string{"std", "principal", "sync/inquiry", "sync/verify", "sync/engine", "sync/ledger", "sync/resource", "transport", "go.uber.org/zap/..."}, "what users ask is answered by what the principal and its agents say"},
 	{"principal/clusterinfo", []string{"std", "github.com/redis/go-redis/v9/...", "go.uber.org/zap/..."}, "what Argo CD shows of a cluster does not depend on how an agent is served, and only this part of the hub knows Redis"},

@@ -51,7 +51,7 @@ func newWorld(t *testing.T, change func(*redis.Config)) *world {
 		w.spokes[agent] = servers[agent].Open(t, nil)
 		spoke, err := redis.NewSpoke(redis.SpokeConfig{
 			Redis: redis.Server{Address: w.spokes[agent].Address, Credentials: func(context.Context) (string, string, error) { return "", agent, nil }},
-			Has:   func(namespace, name string) bool { return namespace == "" && name == "web" },
+			Has:   func(namespace, name string) (bool, error) { return namespace == "" && name == "web", nil },
 			Log:   zap.NewNop(),
 		})
 		require.NoError(t, err)

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -41,8 +42,13 @@ func TestHostileHubsAreRefused(t *testing.T) {
 	own := servers["edge-1"].Open(t, nil)
 	spoke, err := redis.NewSpoke(redis.SpokeConfig{
 		Redis: redis.Server{Address: own.Address, Credentials: func(context.Context) (string, string, error) { return "", "edge-1", nil }},
-		Has:   func(namespace, name string) bool { return namespace == "team" && name == "web" },
-		Log:   zap.NewNop(),
+		Has: func(namespace, name string) (bool, error) {
+			if name == "unknown" {
+				return false, errors.New("not listed yet")
+			}
+			return namespace == "team" && name == "web", nil
+		},
+		Log: zap.NewNop(),
 	})
 	require.NoError(t, err)
 	c := client(t, own.Address, func(o *goredis.Options) { o.Password = "edge-1" })
@@ -67,6 +73,8 @@ func TestHostileHubsAreRefused(t *testing.T) {
 		ask(t, hub, args...)
 		require.True(t, strings.HasPrefix(line(), "-NOPERM "), "%q", args)
 	}
+	ask(t, hub, "GET", "app|resources-tree|unknown|1")
+	require.Equal(t, "-ERR not listed yet", line())
 	ask(t, hub, "GET", "app|resources-tree|team_web|1")
 	require.Equal(t, "$38", line())
 	require.Equal(t, "value of app|resources-tree|team_web|1", line())
@@ -83,7 +91,7 @@ func TestHostileHubsAreRefused(t *testing.T) {
 
 // What is no command ends the stream, and costs nothing.
 func TestHubsThatSpeakOtherwiseAreCutOff(t *testing.T) {
-	spoke, err := redis.NewSpoke(redis.SpokeConfig{Redis: redis.Server{Address: "127.0.0.1:1"}, Has: func(string, string) bool { return true }, Log: zap.NewNop()})
+	spoke, err := redis.NewSpoke(redis.SpokeConfig{Redis: redis.Server{Address: "127.0.0.1:1"}, Has: func(string, string) (bool, error) { return true, nil }, Log: zap.NewNop()})
 	require.NoError(t, err)
 	for _, text := range []string{"GET / HTTP/1.1\r\n", "*1\r\n$9223372036854775806\r\n", "*1\r\n$2147483647\r\n", "*-1\r\n", "*1\r\n*1\r\n"} {
 		hub := serve(t, spoke.Serve)
@@ -101,7 +109,7 @@ func TestHubsThatSpeakOtherwiseAreCutOff(t *testing.T) {
 
 // So many streams are served at a time, and one that ends makes room for another.
 func TestStreamsAreBounded(t *testing.T) {
-	spoke, err := redis.NewSpoke(redis.SpokeConfig{Redis: redis.Server{Address: "127.0.0.1:1"}, Has: func(string, string) bool { return true }, Log: zap.NewNop()})
+	spoke, err := redis.NewSpoke(redis.SpokeConfig{Redis: redis.Server{Address: "127.0.0.1:1"}, Has: func(string, string) (bool, error) { return true, nil }, Log: zap.NewNop()})
 	require.NoError(t, err)
 	ping := func(c net.Conn) string {
 		ask(t, c, "PING")
