@@ -34,7 +34,7 @@ func agentCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		wayFlags(f), agentMapping(f), spokeRedisFlags(f), sharedFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
+		wayFlags(f), wishFlags(f), agentMapping(f), spokeProxyFlags(f), liveFlags(f), spokeRedisFlags(f), sharedFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
 	)...)
 	return &cli.Command{
 		Name:   "agent",
@@ -65,15 +65,19 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	terms, err := liveTerms(c, rules)
+	if err != nil {
+		return err
+	}
 	expiry, err := shell.NotNegative(c, "operation-expiry")
 	if err != nil {
 		return err
 	}
-	carrier, err := shell.Choice(c, "transport", agentTransports())
+	carrier, err := agentTransport(c)
 	if err != nil {
 		return err
 	}
-	open, err := carrier(c, log)
+	open, err := agentTransports()[carrier](c, log)
 	if err != nil {
 		return err
 	}
@@ -82,6 +86,10 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	cluster, err := openCluster(c, resource.Agent, log)
+	if err != nil {
+		return err
+	}
+	live, err := openSpokeProxy(c, cluster, terms, log)
 	if err != nil {
 		return err
 	}
@@ -111,7 +119,7 @@ func runAgent(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := discardStale(c, []string{c.String("transport")}, log); err != nil {
+	if err := discardStale(c, []string{carrier}, log); err != nil {
 		return err
 	}
 	letters, err := openLedger(c, log)
@@ -145,7 +153,7 @@ func runAgent(c *cli.Context) error {
 		Letters:     book,
 		Cluster:     cluster.served,
 		Adopted:     adopted,
-		Services:    redis,
+		Services:    allServices(live.services(), redis),
 		Log:         log,
 	})
 	if err != nil {
@@ -156,8 +164,8 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
-	parts := append(doors, followed, cluster.run, own.Run,
-		page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end, own.Credentials))}.Run)
+	parts := append(doors, followed, cluster.run, own.Run, live.run(),
+		page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end, own.Credentials, live.counted()))}.Run)
 	return p.run(c.Context, run, parts...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
 	"github.com/argocd-fabric/argocd-agent/principal/clusterinfo"
+	"github.com/argocd-fabric/argocd-agent/proxy/token"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
@@ -28,6 +29,7 @@ func principalCommand() *cli.Command {
 			f.Bool("allow-spoke-roles", "", "let the projects of autonomous agents say who is in their roles (groups and tokens)"),
 			f.Bool("sync-unscoped-repositories", "", "send repositories and credentials of no project to all managed agents; else they stay on the control plane"),
 			f.String("nats-leaf-listen", "", ":7422", "the `address` to which agents connect, with --transport nats"),
+			f.String("nats-client-listen", "", "", "the `address` to which agents connect that have --nats-mode client, with --transport nats, such as :4222; empty is off"),
 			f.String("grpc-listen", "", ":8443", "the `address` to which agents connect, with --transport grpc; or unix:path, a socket to which a proxy does"),
 			f.Bool("enable-websocket", "", "let agents come by websocket too to the --grpc-listen address, with --transport grpc"),
 			f.String("nats-websocket-listen", "", "", "the `address` to which agents connect by websocket, with --transport nats, such as :8444; empty is off"),
@@ -40,7 +42,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		principalMapping(f), adminFlags(f), clusterFlags(f), redisProxyFlags(f), shareFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
+		principalMapping(f), adminFlags(f), clusterFlags(f), tokenFlags(f), enrollFlags(f), resourceProxyFlags(f), redisProxyFlags(f), shareFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -67,6 +69,9 @@ type hubParts struct {
 	own      identity.Renewal
 	watch    func(context.Context) error // whom to keep out; nil is nobody
 	hub      transport.Hub
+	live     resourceProxy
+	tokens   *token.Ring // by which Argo CD reaches agents' clusters; nil where there are none
+	enroll   enrolment
 
 	transports []string // by their names
 }
@@ -110,7 +115,16 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
 		return h, err
 	}
-	h.hub, err = open(h.own.Credentials, method)
+	if h.tokens, err = openTokens(c, h.cluster, log); err != nil {
+		return h, err
+	}
+	if h.live, err = openResourceProxy(c, h.cluster, h.tokens, log); err != nil {
+		return h, err
+	}
+	if h.enroll, err = newEnrolment(c, h.cluster, h.tokens, log); err != nil {
+		return h, err
+	}
+	h.hub, err = open(h.own.Credentials, method, h.enroll.met())
 	return h, err
 }
 
@@ -172,7 +186,11 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
+	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log, Applicants: func() []admin.Applicant { return h.enroll.applicants(run) }}); err != nil {
+		return err
+	}
+	live, counted, err := h.live.serve(run.Open, log)
+	if err != nil {
 		return err
 	}
 	redis, err := h.redis.open(c.Context, run, c.String("namespace"), log)
@@ -180,8 +198,8 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, redis))}
-	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, runRedis(redis), func(ctx context.Context) error {
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, counted, redis))}
+	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, h.enroll.run, runRedis(redis), func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
 				names = append(names, a.Name)
@@ -189,12 +207,15 @@ func runPrincipal(c *cli.Context) error {
 			return names
 		})
 	}}
+	if h.tokens != nil {
+		parts = append(parts, h.tokens.Run)
+	}
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
 			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)
 		})
 	}
-	return h.program.run(c.Context, run, parts...)
+	return h.program.run(c.Context, run, append(parts, live...)...)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

@@ -3,7 +3,10 @@ package command
 import (
 	"context"
 	"io"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +25,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
 	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
 
@@ -192,4 +196,61 @@ func TestSharedServersFromEndToEnd(t *testing.T) {
 	answer, err := io.ReadAll(c)
 	require.NoError(t, err)
 	require.Equal(t, "manifests, please", string(answer))
+}
+
+// A certificate that is replaced is used at once, and one that is being replaced stays in force
+// until all of the next is there.
+func TestCertificatesOfTheRedisProxyAreReplaced(t *testing.T) {
+	o := pki.Options{Now: time.Now(), Lifetime: time.Hour}
+	ca, err := pki.NewCA("Redis", o)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	kept := &keptPair{cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key")}
+	_, err = kept.get(nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	var last []byte
+	for range 2 {
+		issued, err := ca.IssueServer("redis", []string{"127.0.0.1"}, o)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(kept.cert, issued.Cert, 0o600))
+		if last != nil {
+			is, err := kept.get(nil)
+			require.NoError(t, err)
+			require.Equal(t, last, is.Certificate[0])
+		}
+		require.NoError(t, os.WriteFile(kept.key, issued.Key, 0o600))
+		is, err := kept.get(nil)
+		require.NoError(t, err)
+		require.NotEqual(t, last, is.Certificate[0])
+		last = is.Certificate[0]
+	}
+}
+
+// Only what the agent has, and tells of, may be read.
+func TestRosterKnowsWhatTheAgentHas(t *testing.T) {
+	store := memstore.New(memstore.Config{Name: "spoke"})
+	r := &roster{place: agent.Placement{Namespace: "argocd", Destination: true, Allowed: []string{"team-*"}}, store: store, log: zap.NewNop()}
+	_, err := r.has("", "web")
+	require.Error(t, err, "nobody knows yet")
+	has := func(namespace, name string) bool {
+		ok, err := r.has(namespace, name)
+		require.NoError(t, err)
+		return ok
+	}
+	put := func(namespace string, excluded bool) backend.Event {
+		return backend.Event{Put: &resource.Object{Key: resource.Key{Kind: resource.Application, Namespace: namespace, Name: "web"}, Excluded: excluded}}
+	}
+	listed := map[resource.Key]bool{}
+	for _, e := range []backend.Event{put("argocd", false), put("team-a", false), put("team-b", true), put("other", false)} {
+		listed = r.note(e, listed)
+	}
+	require.Nil(t, r.note(backend.Event{Synced: &backend.Synced{}}, listed))
+	for namespace, want := range map[string]bool{"": true, "argocd": false, "team-a": true, "team-b": false, "other": false, "team-c": false} {
+		require.Equal(t, want, has(namespace, "web"), namespace)
+	}
+	require.False(t, has("", "db"))
+	r.note(backend.Event{Gone: &backend.Gone{Key: resource.Key{Kind: resource.Application, Namespace: "argocd", Name: "web"}}}, nil)
+	r.note(put("team-a", true), nil)
+	require.False(t, has("", "web"))
+	require.False(t, has("team-a", "web"))
 }

@@ -59,6 +59,7 @@ func TestWhatIsTold(t *testing.T) {
 	source := metrics.Source{
 		Links:    func() []metrics.Link { return links },
 		Conflict: func() bool { return true },
+		Live:     func() metrics.Live { return metrics.Live{UnderWay: 3, Total: map[string]uint64{"away": 4}} },
 		Expiry:   func() time.Time { return time.Unix(1800000000, 0) },
 		Troubles: func() []transport.Trouble {
 			return []transport.Trouble{{Agent: "edge-1", What: "log quota", Since: time.Now().Add(-time.Hour)}}
@@ -77,6 +78,7 @@ func TestWhatIsTold(t *testing.T) {
 		`argocd_agent_object_errors_total{agent="edge-1"} 10`, `argocd_agent_object_pending_total{agent="edge-1"} 11`,
 		`argocd_agent_held_deletions{agent="edge-1"} 2`, `argocd_agent_failing{agent="edge-1"} 1`, `argocd_agent_failing{agent="edge-2"} 0`,
 		`argocd_agent_controller_conflict 1`, `argocd_agent_certificate_expiry_timestamp_seconds 1.8e+09`,
+		`argocd_agent_live_requests 3`, `argocd_agent_live_requests_total{outcome="away"} 4`,
 		`argocd_agent_redis_reads_total{outcome="kept"} 12`, `argocd_agent_redis_age_seconds{agent="edge-1"} 60`,
 		`argocd_agent_agents{state="failing"} 1`, `argocd_agent_agents{state="serving"} 1`,
 	} {
@@ -108,9 +110,9 @@ func TestTheTableIsWritten(t *testing.T) {
 		switch {
 		case strings.HasSuffix(name, "_agents"):
 			labels = "state"
-		case strings.HasSuffix(name, "_conflict"), strings.HasSuffix(name, "_expiry_timestamp_seconds"):
+		case strings.HasSuffix(name, "_conflict"), strings.HasSuffix(name, "_expiry_timestamp_seconds"), strings.HasSuffix(name, "_live_requests"):
 			labels = ""
-		case strings.HasSuffix(name, "_reads_total"):
+		case strings.HasSuffix(name, "_live_requests_total"), strings.HasSuffix(name, "_reads_total"):
 			labels = "outcome"
 		case strings.HasSuffix(name, "_store_trouble_seconds"):
 			labels = "agent, what"

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"strconv"
 	"sync"
@@ -99,4 +100,22 @@ func TestConfigsAreChecked(t *testing.T) {
 	require.EqualError(t, err, "redis: the address of the agent's Redis, what the agent has, and a log are needed")
 	_, err = redis.NewConfined(redis.ConfinedConfig{Redis: redis.Server{Address: "redis:6379"}, Prefix: "a", Log: zap.NewNop()})
 	require.EqualError(t, err, "redis: 0 connections")
+}
+
+// What an agent has asked and does not read takes room only until it goes.
+func TestAgentsThatDoNotReadMakeRoom(t *testing.T) {
+	hub := servers[""].Open(t, nil)
+	d, err := redis.NewConfined(redis.ConfinedConfig{Redis: redis.Server{Address: hub.Address}, Prefix: "edge-1|", Conns: 2, Log: zap.NewNop()})
+	require.NoError(t, err)
+	deaf := serve(t, d.Serve)
+	for range 16 {
+		ask(t, deaf, "GET", "k")
+	}
+	other := serve(t, d.Serve)
+	ask(t, other, "GET", "k")
+	require.NoError(t, deaf.Close())
+	answer := make([]byte, 5)
+	_, err = io.ReadFull(other, answer)
+	require.NoError(t, err)
+	require.Equal(t, "$-1\r\n", string(answer))
 }

@@ -305,7 +305,10 @@ func TestSubscriptionsSurvive(t *testing.T) {
 		require.NoError(t, c.Publish(ctx, "new-revoked-token", "id").Err())
 		until(t, s, "new-revoked-token", "id")
 		require.NoError(t, s.Ping(ctx))
-
+		if version == 2 {
+			require.NoError(t, s.Close())
+			continue // what follows is the same
+		}
 		was := w.set("edge-1", nil)
 		w.set("edge-1", was)
 		until(t, s, channel, "")
