@@ -19,6 +19,14 @@ var (
 	destination []byte
 	//go:embed agent/destination/create-namespace/rbac.yaml
 	createNamespace []byte
+	//go:embed agent/live/rbac.yaml
+	live []byte
+	//go:embed agent/live/write/rbac.yaml
+	liveWrite []byte
+	//go:embed agent/live/exec/rbac.yaml
+	liveExec []byte
+	//go:embed agent/live/secrets/rbac.yaml
+	liveSecrets []byte
 )
 
 // Principal returns the rights of a principal, in YAML.
@@ -42,3 +50,17 @@ func Destination() []byte { return destination }
 
 // CreateNamespace returns those that it has beside them if it makes namespaces.
 func CreateNamespace() []byte { return createNamespace }
+
+// Live returns those that it has beside them so that users of the control plane can look at
+// what Applications manage.
+func Live() []byte { return live }
+
+// LiveWrite returns those that it has beside these where such users can change it.
+func LiveWrite() []byte { return liveWrite }
+
+// LiveExec returns those that it has beside these where they get into pods.
+func LiveExec() []byte { return liveExec }
+
+// LiveSecrets returns those that it has beside these where they see Secrets, with their values
+// masked.
+func LiveSecrets() []byte { return liveSecrets }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
@@ -43,6 +44,7 @@ func adapterFlags(f shell.Flags) []cli.Flag {
 type cluster struct {
 	store    backend.Store
 	run      func(context.Context) error // the store works while it runs; nil: always
+	rest     *rest.Config                // of its Kubernetes API; nil where there is none
 	secrets  secrets
 	keep     keeper
 	registry backend.Registry                               // of a hub

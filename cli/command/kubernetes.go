@@ -46,7 +46,7 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
-	k.secrets = secrets.Get
+	k.rest, k.secrets = cfg, secrets.Get
 	known := kubestore.Config{REST: cfg, Side: s, Home: namespace, QPS: float32(c.Int("kube-qps")), Burst: c.Int("kube-burst"), Log: log}
 	if s == resource.Agent {
 		rules, err := agentRules(c)
