@@ -49,7 +49,7 @@ type resourceProxy struct {
 	listen string
 	own    identity.Renewal
 	watch  func(context.Context) error // whom to keep out; nil is nobody
-	tokens *token.Ring
+	tokens *token.Ring                 // of callers; nil if nothing is served
 }
 
 // openResourceProxy reads what a resource proxy needs beside the keys of callers' tokens.
