@@ -73,11 +73,11 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	carrier, err := shell.Choice(c, "transport", agentTransports())
+	carrier, err := agentTransport(c)
 	if err != nil {
 		return err
 	}
-	open, err := carrier(c, log)
+	open, err := agentTransports()[carrier](c, log)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func runAgent(c *cli.Context) error {
 			return err
 		}
 	}
-	if err := discardStale(c, []string{c.String("transport")}, log); err != nil {
+	if err := discardStale(c, []string{carrier}, log); err != nil {
 		return err
 	}
 	letters, err := openLedger(c, log)

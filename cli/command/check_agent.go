@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/cli/check"
-	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/deploy"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
@@ -68,15 +67,15 @@ func (a *agentCheck) prepare(dir string) (err error) {
 			return fmt.Errorf("command: check agent: %w", err)
 		}
 	}
-	carrier, err := shell.Choice(a.c, "transport", agentTransports())
+	carrier, err := agentTransport(a.c)
 	if err != nil {
 		return err
 	}
-	if a.open, err = carrier(a.c, zap.New(a.heard)); err != nil {
+	if a.open, err = agentTransports()[carrier](a.c, zap.New(a.heard)); err != nil {
 		return err
 	}
 	a.way.flag = "--server-address, --server-port"
-	if a.way.way, err = wayOf(a.c, standards()[a.c.String("transport")]); err != nil {
+	if a.way.way, err = wayOf(a.c, standards()[carrier]); err != nil {
 		return err
 	}
 	cluster, err := openCluster(a.c, resource.Agent, zap.NewNop())

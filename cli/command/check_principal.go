@@ -47,6 +47,9 @@ func checkPrincipal(c *cli.Context) error {
 	for _, name := range transports {
 		flags = append(flags, "--"+standards()[name].listen)
 	}
+	if c.String("nats-client-listen") != "" {
+		flags = append(flags, "--"+standards()[natsClient].listen)
+	}
 	for _, address := range c.StringSlice("address") {
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 			return &shell.UsageError{Where: "--address", What: fmt.Sprintf("%q is no address", address), Advice: "write host:port, as agents are told"}

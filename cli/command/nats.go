@@ -18,6 +18,9 @@ import (
 // natsPort is where a principal listens for leaf nodes unless it is told otherwise.
 const natsPort = 7422
 
+// natsClientPort is where it is suggested to listen for agents without a server of their own.
+const natsClientPort = 4222
+
 // natsWebsocketPort is where it is suggested to listen for them by websocket.
 const natsWebsocketPort = 8444
 
@@ -31,15 +34,12 @@ func natsFlags(f shell.Flags) []cli.Flag {
 	}
 }
 
-func natsCommon(c *cli.Context, log *zap.Logger) (natslink.Common, error) {
+// natsCommon is what the ends have in common. They keep messages in dir.
+func natsCommon(c *cli.Context, dir string, log *zap.Logger) (natslink.Common, error) {
 	for _, flag := range []string{"nats-quota", "nats-max-store"} {
 		if v := c.Int(flag); v < 0 {
 			return natslink.Common{}, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is below zero", v), Advice: "write a number of MiB"}
 		}
-	}
-	dir, err := shell.Needed(c, "nats-store-dir", "name a folder that the program can write to")
-	if err != nil {
-		return natslink.Common{}, err
 	}
 	if err := checkQuota(c, dir); err != nil {
 		return natslink.Common{}, err
@@ -99,8 +99,17 @@ func loopback(c *cli.Context, flag string) (string, error) {
 	return address, nil
 }
 
+// natsStore is natsCommon of an end that runs a server.
+func natsStore(c *cli.Context, log *zap.Logger) (natslink.Common, error) {
+	dir, err := shell.Needed(c, "nats-store-dir", "name a folder that the program can write to")
+	if err != nil {
+		return natslink.Common{}, err
+	}
+	return natsCommon(c, dir, log)
+}
+
 func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
-	common, err := natsCommon(c, log)
+	common, err := natsStore(c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +117,11 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	websocket, err := websocketListen(c)
+	client, err := optionalDoor(c, "nats-client-listen")
+	if err != nil {
+		return nil, err
+	}
+	websocket, err := optionalDoor(c, "nats-websocket-listen")
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +129,12 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 		if err := headed("--auth", own); err != nil {
 			return nil, err
 		}
-		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, WebsocketListen: websocket, Credentials: own, Authenticate: method.Prove, Strangers: met})
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, ClientListen: client, WebsocketListen: websocket, Credentials: own, Authenticate: method.Prove, Strangers: met})
 	}, nil
 }
 
 func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
-	common, err := natsCommon(c, log)
+	common, err := natsStore(c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +152,40 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 		}
 		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, Says: says})
 	}, nil
+}
+
+// natsThin is the end of an agent that runs no server.
+func natsThin(c *cli.Context, log *zap.Logger) (newDialer, error) {
+	if c.String("nats-monitor-listen") != "" {
+		return nil, &shell.UsageError{Where: "--nats-monitor-listen", What: "with --nats-mode client there is no NATS server here", Advice: "leave it out"}
+	}
+	common, err := natsCommon(c, stateDir(c), log)
+	if err != nil {
+		return nil, err
+	}
+	to, err := wayOf(c, standards()[natsClient])
+	if err != nil {
+		return nil, err
+	}
+	says, err := wishOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return func(own *identity.Credentials) (transport.Dialer, error) {
+		if err := headed("--creds", own); err != nil {
+			return nil, err
+		}
+		return natslink.NewClient(natslink.ClientConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, Says: says})
+	}, nil
+}
+
+// optionalDoor returns where a principal listens for some of its agents, by a flag; "" is nowhere.
+func optionalDoor(c *cli.Context, flag string) (string, error) {
+	address, err := shell.Address(c, flag)
+	if err != nil || address == "" {
+		return "", err
+	}
+	return address, apartFromHealth(c, flag, address)
 }
 
 // doorOf returns where a principal listens for agents, by a flag.

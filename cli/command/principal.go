@@ -29,6 +29,7 @@ func principalCommand() *cli.Command {
 			f.Bool("allow-spoke-roles", "", "let the projects of autonomous agents say who is in their roles (groups and tokens)"),
 			f.Bool("sync-unscoped-repositories", "", "send repositories and credentials of no project to all managed agents; else they stay on the control plane"),
 			f.String("nats-leaf-listen", "", ":7422", "the `address` to which agents connect, with --transport nats"),
+			f.String("nats-client-listen", "", "", "the `address` to which agents connect that have --nats-mode client, with --transport nats, such as :4222; empty is off"),
 			f.String("grpc-listen", "", ":8443", "the `address` to which agents connect, with --transport grpc; or unix:path, a socket to which a proxy does"),
 			f.Bool("enable-websocket", "", "let agents come by websocket too to the --grpc-listen address, with --transport grpc"),
 			f.String("nats-websocket-listen", "", "", "the `address` to which agents connect by websocket, with --transport nats, such as :8444; empty is off"),

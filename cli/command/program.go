@@ -18,7 +18,7 @@ import (
 // programFlags are those of every program that runs until it is told to end.
 func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 	return append([]cli.Flag{
-		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done, what an agent has heard over gRPC, and, without Kubernetes, the key for what is secret; empty is the folder state in --nats-store-dir"),
+		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done, what an agent has heard over gRPC or with --nats-mode client, and, without Kubernetes, the key for what is secret; empty is the folder state in --nats-store-dir"),
 		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
 		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez and /readyz; 0 is off"),
 		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),

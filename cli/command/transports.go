@@ -36,7 +36,23 @@ func hubTransports() map[string]func(*cli.Context, *zap.Logger) (newHub, error) 
 }
 
 func agentTransports() map[string]func(*cli.Context, *zap.Logger) (newDialer, error) {
-	return map[string]func(*cli.Context, *zap.Logger) (newDialer, error){"nats": natsLeaf, "grpc": grpcDialer}
+	return map[string]func(*cli.Context, *zap.Logger) (newDialer, error){"nats": natsLeaf, natsClient: natsThin, "grpc": grpcDialer}
+}
+
+// natsClient is the row of agents over NATS that run no server of their own.
+const natsClient = "nats-client"
+
+// agentTransport returns which row an agent's end is, by flags.
+func agentTransport(c *cli.Context) (string, error) {
+	mode, err := shell.Choice(c, "nats-mode", map[string]string{"leaf": "nats", "client": natsClient})
+	if err != nil {
+		return "", err
+	}
+	name, err := shell.Choice(c, "transport", map[string]string{"nats": mode, "grpc": "grpc"})
+	if err == nil && name != mode && mode == natsClient {
+		err = &shell.UsageError{Where: "--nats-mode", What: "client is a way to speak NATS, and the transport is " + name, Advice: "leave it out, or write --transport nats"}
+	}
+	return name, err
 }
 
 // keepingFirst are the transports in the order in which agents are looked for on them: those come
@@ -46,8 +62,9 @@ var keepingFirst = []string{"nats", "grpc"}
 // discards removes what a transport has kept on this side's disk.
 func discards() map[string]func(*cli.Context) error {
 	return map[string]func(*cli.Context) error{
-		"nats": func(c *cli.Context) error { return natslink.Discard(c.String("nats-store-dir")) },
-		"grpc": func(c *cli.Context) error { return grpclink.Discard(stateDir(c)) },
+		"nats":     func(c *cli.Context) error { return natslink.Discard(c.String("nats-store-dir")) },
+		natsClient: func(c *cli.Context) error { return natslink.DiscardCopy(stateDir(c)) },
+		"grpc":     func(c *cli.Context) error { return grpclink.Discard(stateDir(c)) },
 	}
 }
 
@@ -78,12 +95,14 @@ func listenApart(c *cli.Context, names []string) error {
 	switch nats, grpc := slices.Contains(names, "nats"), slices.Contains(names, "grpc"); {
 	case c.Bool("enable-websocket") && !grpc:
 		return bad("enable-websocket", "gRPC is not served", "write --nats-websocket-listen :8444 for agents over NATS, or add grpc to --transport")
+	case c.String("nats-client-listen") != "" && !nats:
+		return bad("nats-client-listen", "NATS is not served", "leave it out, or add nats to --transport")
 	case c.String("nats-websocket-listen") != "" && !nats:
 		return bad("nats-websocket-listen", "NATS is not served", "write --enable-websocket for agents over gRPC, or add nats to --transport")
 	}
 	taken := map[string]string{}
 	for _, name := range names {
-		for _, flag := range []string{standards()[name].listen, standards()[name].websocketListen} {
+		for _, flag := range listens(name) {
 			at := c.String(flag)
 			if other := taken[at]; other != "" && other != flag && !strings.HasSuffix(at, ":0") {
 				return bad(flag, at+" is that of --"+other, "choose another for one of them")
@@ -94,6 +113,16 @@ func listenApart(c *cli.Context, names []string) error {
 		}
 	}
 	return nil
+}
+
+// listens returns the flags that say where agents are listened for on a transport; some are of
+// several kinds of agents.
+func listens(name string) []string {
+	flags := []string{standards()[name].listen, standards()[name].websocketListen}
+	if name == "nats" {
+		flags = append(flags, standards()[natsClient].listen)
+	}
+	return flags
 }
 
 // openHubs returns what makes the principal's end of its transports: of several, one that has an

@@ -15,6 +15,7 @@ import (
 func TestWhatIsStaleIsDiscarded(t *testing.T) {
 	dir := t.TempDir()
 	nats, grpc := filepath.Join(dir, "nats", "jetstream", "HUB", "x"), filepath.Join(dir, "state", "grpc-copy.db")
+	client := filepath.Join(dir, "state", "nats-copy.db")
 	run := func(names ...string) {
 		app := &cli.App{
 			Flags: []cli.Flag{&cli.StringFlag{Name: "nats-store-dir", Value: filepath.Join(dir, "nats")}, &cli.StringFlag{Name: "state-dir", Value: filepath.Join(dir, "state")}},
@@ -24,7 +25,7 @@ func TestWhatIsStaleIsDiscarded(t *testing.T) {
 		}
 		require.NoError(t, app.RunContext(t.Context(), []string{"program"}))
 	}
-	for _, path := range []string{nats, grpc} {
+	for _, path := range []string{nats, grpc, client} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte("kept"), 0o600))
 	}
@@ -41,4 +42,11 @@ func TestWhatIsStaleIsDiscarded(t *testing.T) {
 	require.FileExists(t, grpc)
 	require.NoFileExists(t, nats)
 	require.FileExists(t, filepath.Join(dir, "state", lastTransports))
+	require.FileExists(t, client)
+	run(natsClient)
+	require.NoFileExists(t, client)
+	require.NoError(t, os.MkdirAll(filepath.Dir(nats), 0o700))
+	require.NoError(t, os.WriteFile(nats, []byte("kept"), 0o600))
+	run("nats")
+	require.NoFileExists(t, nats)
 }

@@ -37,6 +37,10 @@ func standards() map[string]standard {
 			port: natsPort, listen: "nats-leaf-listen",
 			websocketPort: natsWebsocketPort, websocketListen: "nats-websocket-listen", path: natslink.WebsocketPath,
 		},
+		natsClient: {
+			port: natsClientPort, listen: "nats-client-listen",
+			websocketPort: natsWebsocketPort, websocketListen: "nats-websocket-listen", path: natslink.ClientWebsocketPath,
+		},
 		"grpc": {
 			port: grpcPort, listen: "grpc-listen",
 			websocketPort: grpcPort, websocketListen: "grpc-listen", path: grpclink.WebsocketPath,
@@ -48,7 +52,8 @@ func standards() map[string]standard {
 func wayFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
-		f.Int("server-port", "REMOTE_PORT", natsPort, "the `port` of the principal; unless it is given, it is 8443 with --transport grpc, and 8444 with --transport nats by websocket"),
+		f.Int("server-port", "REMOTE_PORT", natsPort, "the `port` of the principal; unless it is given, it is 8443 with --transport grpc, and with --transport nats 8444 by websocket, else 4222 with --nats-mode client"),
+		f.String("nats-mode", "", "leaf", "what the agent runs, with --transport nats, the `mode`: leaf (a NATS server, which keeps on disk in --nats-store-dir what is said both ways), or client (none: it keeps in --state-dir what it has heard, and takes less memory; the principal must have --nats-client-listen)"),
 		f.String("proxy", "", "", "the `URL` of the HTTP proxy by which the principal is reached, as http://host:port; direct is none, and empty is what HTTPS_PROXY and NO_PROXY say"),
 		f.Bool("enable-websocket", "", "connect by websocket, where nothing but HTTP/1.1 passes; the principal must allow it"),
 		f.String("websocket-url", "", "", "the `URL` by which that is done, as wss://host:port or ws://host:port, if it is not that of the principal itself; it implies --enable-websocket"),
@@ -92,15 +97,4 @@ func wayOf(c *cli.Context, s standard) (w way, err error) {
 		return w, &shell.UsageError{Where: "--proxy", What: err.Error(), Advice: "write http://host:port or https://host:port, or direct"}
 	}
 	return w, nil
-}
-
-// websocketListen returns where a principal listens for agents that come by websocket over
-// NATS, "" if nowhere.
-func websocketListen(c *cli.Context) (string, error) {
-	const flag = "nats-websocket-listen"
-	address, err := shell.Address(c, flag)
-	if err != nil || address == "" {
-		return "", err
-	}
-	return address, apartFromHealth(c, flag, address)
 }

@@ -70,9 +70,42 @@ func carriers(all bool) []carrier {
 		},
 	}, grpcCarrier("grpc", false)}
 	if all {
-		some = append(some, grpcCarrier("grpc-websocket", true))
+		some = append(some, clientCarrier(), grpcCarrier("grpc-websocket", true))
 	}
 	return some
+}
+
+// clientCarrier returns NATS with agents that run no server.
+func clientCarrier() carrier {
+	return carrier{
+		name: "client", recalls: true,
+		principal: func(e ends) []string {
+			return append(e.stored(), "--nats-leaf-listen", "127.0.0.1:0", "--nats-client-listen", e.address)
+		},
+		agent: func(e ends) []string {
+			host, port, _ := net.SplitHostPort(e.address) // it is one of ours
+			return []string{"--transport", "nats", "--nats-mode", "client", "--state-dir", e.dir, "--server-address", host, "--server-port", port}
+		},
+		hub: func(e ends) (transport.Hub, error) {
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
+			if err != nil {
+				return nil, err
+			}
+			return natslink.NewHub(natslink.HubConfig{
+				Common: e.common(), Listen: "127.0.0.1:0", ClientListen: e.address, Credentials: own, Authenticate: identity.SubjectName,
+			})
+		},
+		dialer: func(e ends) (transport.Dialer, error) {
+			own, err := throwaway.Files(e.certs, e.name).Credentials(time.Now())
+			if err != nil {
+				return nil, err
+			}
+			return natslink.NewClient(natslink.ClientConfig{Common: e.common(), Agent: e.name, Connect: e.address, Credentials: own})
+		},
+		taken: func(_ context.Context, w *world, _ *side) (map[string]uint64, error) {
+			return map[string]uint64{"line": w.line.Long()}, nil
+		},
+	}
 }
 
 // grpcCarrier returns gRPC as it is, or in websockets.

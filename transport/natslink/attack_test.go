@@ -37,6 +37,7 @@ func besiege(t *testing.T, quota int64) *siege {
 	c := hubConfig(t, s.pki)
 	c.Logger, s.said = refusals()
 	c.Quota = quota
+	c.ClientListen = anyPort
 	c.Heartbeat = DefaultHeartbeat // a machine that is attacked may be late: silence is no finding here
 	s.hub, _ = startHub(t, c)
 	s.address = addr(t, s.hub)
@@ -309,7 +310,7 @@ func TestTableThatIsTooLarge(t *testing.T) {
 	})
 	t.Run("keys", func(t *testing.T) {
 		s := siegeOf(t)
-		kept := s.north.(*link).copy
+		kept := s.north.(*link).copy.(*stream)
 		few := kept.settings(kept.end().Epoch)
 		few.MaxMsgs = 2000
 		_, err := kept.js.UpdateStream(t.Context(), few)
@@ -327,7 +328,7 @@ func TestTableThatIsTooLarge(t *testing.T) {
 // memory.
 func TestStreamsAreBoundedByKeys(t *testing.T) {
 	_, _, hub, _ := joined(t)
-	for of, most := range map[*stream]int64{hub.(*link).log: maxRows, hub.(*link).copy: 2 * maxRows} {
+	for of, most := range map[*stream]int64{hub.(*link).log.(*stream): maxRows, hub.(*link).copy.(*stream): 2 * maxRows} {
 		found, err := of.js.Stream(t.Context(), of.name)
 		require.NoError(t, err)
 		require.Equal(t, most, found.CachedInfo().Config.MaxMsgs)

@@ -91,7 +91,7 @@ func (c *callers) offend(agent string, err error) {
 }
 
 // ofCaller finds the number of a connection in what the server says of it, and what that is.
-var ofCaller = regexp.MustCompile(`- lid\w*:(\d+)(?: - "[^"]*")* - (.*)`)
+var ofCaller = regexp.MustCompile(`- (?:lid\w*|cid):(\d+)(?: - "[^"]*")* - (.*)`)
 
 // against is what the server says of who breaks its rules.
 var against = regexp.MustCompile(`(?i)violation|exceeded|parser|protocol|invalid`)

@@ -184,7 +184,7 @@ func TestCopyThatCannotBeWritten(t *testing.T) {
 			}
 			// The peer's log is begun anew, so that its files are smaller than the copy's.
 			end := s.peer.(*link)
-			require.NoError(t, end.js.DeleteStream(t.Context(), end.log.name))
+			require.NoError(t, logOf(end).js.DeleteStream(t.Context(), logOf(end).name))
 			await(t, s.peer, func(d transport.Delivery) bool { return d.Event == transport.LogLost })
 			heal := limitFiles(t, 350<<10)
 			require.NoError(t, s.peer.Send(t.Context(), value("key-0", text+"after")))

@@ -12,8 +12,12 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/tunnel"
 )
 
-// WebsocketPath is that of the URL by which agents come by websocket.
-const WebsocketPath = "/argocd-agent/nats"
+// Paths of the URLs by which agents come by websocket: those that run a server, and those that do
+// not.
+const (
+	WebsocketPath       = "/argocd-agent/nats"
+	ClientWebsocketPath = "/argocd-agent/nats-client"
+)
 
 // An entrance is where agents come in by websocket. The server accepts its connections by
 // itself, so that what a websocket carries is passed on to where it listens. The server's own
@@ -42,9 +46,9 @@ func (e *entrance) origin(seen net.Addr) net.Addr {
 	return seen
 }
 
-// run passes on what comes to a listener, until ctx is done. address is where the server
-// listens.
-func (e *entrance) run(ctx context.Context, l net.Listener, address string) {
+// run passes on what comes to a listener, until ctx is done. The server listens for a connection
+// at the address that lead returns.
+func (e *entrance) run(ctx context.Context, l net.Listener, lead func(net.Conn) string) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
@@ -59,7 +63,7 @@ func (e *entrance) run(ctx context.Context, l net.Listener, address string) {
 				return
 			}
 		default:
-			all.Go(func() { e.pass(ctx, conn, address) })
+			all.Go(func() { e.pass(ctx, conn, lead(conn)) })
 		}
 	}
 }

@@ -14,7 +14,7 @@ const maxHold = time.Minute
 // A feed answers the peer, who keeps a copy of the log, what it lacks. It answers one
 // ask at a time: the reader has only one open, and a newer one replaces it.
 type feed struct {
-	log   *stream
+	log   logShelf
 	hello hello
 	peer  *peer
 	zap   *zap.Logger
@@ -28,7 +28,7 @@ type asked struct {
 	reply *nats.Msg
 }
 
-func newFeed(log *stream, h hello, p *peer, z *zap.Logger) *feed {
+func newFeed(log logShelf, h hello, p *peer, z *zap.Logger) *feed {
 	return &feed{log: log, hello: h, peer: p, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
 }
 
@@ -107,7 +107,6 @@ func (f *feed) serve(ctx context.Context, a *asked) bool {
 	if n := len(b.rows); n > 0 && (b.more || b.rows[n-1].seq > upto) {
 		upto = b.rows[n-1].seq
 	}
-	f.log.advance(end.Epoch, upto) // what is not acked yet is read already
 	f.answer(a, answer{Hello: f.hello, Upto: position{end.Epoch, upto}, rows: b.rows})
 	return true
 }

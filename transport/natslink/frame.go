@@ -108,16 +108,20 @@ func (a answer) marshal() ([]byte, error) {
 	}
 	b := appendText(make([]byte, 0, len(head)+16+a.size()), string(head))
 	for _, r := range a.rows {
-		b = binary.AppendUvarint(b, r.seq)
-		b = appendText(b, r.tail)
-		b = binary.AppendUvarint(b, uint64(len(r.header)))
-		for k, values := range r.header {
-			b = appendText(b, k)
-			b = appendText(b, values[0])
-		}
-		b = appendText(b, string(r.data))
+		b = appendRow(b, r)
 	}
 	return b, nil
+}
+
+func appendRow(b []byte, r row) []byte {
+	b = binary.AppendUvarint(b, r.seq)
+	b = appendText(b, r.tail)
+	b = binary.AppendUvarint(b, uint64(len(r.header)))
+	for k, values := range r.header {
+		b = appendText(b, k)
+		b = appendText(b, values[0])
+	}
+	return appendText(b, string(r.data))
 }
 
 func appendText(b []byte, s string) []byte {
@@ -144,7 +148,7 @@ func unmarshalAnswer(data []byte) (answer, error) {
 		if len(a.rows) == batchRows {
 			return answer{}, fmt.Errorf("answer: more than %d rows", batchRows)
 		}
-		r := f.row()
+		r := f.row(maxRowHeaders)
 		if r.seq <= last || r.seq > a.Upto.Seq {
 			return answer{}, fmt.Errorf("answer: row %d after %d and up to %d", r.seq, last, a.Upto.Seq)
 		}
@@ -184,13 +188,14 @@ func (f *frame) text() []byte {
 	return text
 }
 
-func (f *frame) row() row {
+// row reads a row that has so many bytes of headers at most.
+func (f *frame) row(headers int) row {
 	r := row{seq: f.number(), tail: string(f.text()), header: nats.Header{}}
 	start := len(f.rest)
 	for n := f.number(); n > 0 && !f.bad; n-- {
 		k := string(f.text())
 		r.header[k] = []string{string(f.text())}
-		f.bad = f.bad || start-len(f.rest) > maxRowHeaders
+		f.bad = f.bad || start-len(f.rest) > headers
 	}
 	r.data = f.text()
 	return r

@@ -54,6 +54,7 @@ type guard struct {
 // A session is a connection of an agent.
 type session struct {
 	id    uint64
+	kind  int            // server.LEAF or server.CLIENT
 	proof identity.Proof // by which it was let in
 }
 
@@ -172,7 +173,10 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 		g.refuse(agent, from, err)
 		return false
 	}
-	g.sessions[agent] = session{c.GetID(), proof}
+	if before := g.sessions[agent]; c.Kind() == server.CLIENT || before.kind == server.CLIENT {
+		g.callers.sever(before.id) // as the server does itself among leaf nodes of one name
+	}
+	g.sessions[agent] = session{c.GetID(), c.Kind(), proof}
 	g.from[agent] = [2]string{from.String(), g.from[agent][0]}
 	c.RegisterUser(u)
 	g.callers.enter(agent, c.GetID())
@@ -204,8 +208,8 @@ func (g *guard) restarted() {
 func (g *guard) prove(c server.ClientAuthentication) (identity.Proof, error) {
 	state := c.GetTLSConnectionState()
 	switch {
-	case c.Kind() != server.LEAF:
-		return identity.Proof{}, errors.New("not a leaf node")
+	case c.Kind() != server.LEAF && c.Kind() != server.CLIENT:
+		return identity.Proof{}, errors.New("neither a leaf node nor a client")
 	case state == nil:
 		return identity.Proof{}, errors.New("no TLS")
 	}

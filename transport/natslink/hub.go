@@ -25,6 +25,9 @@ type HubConfig struct {
 	Common
 	// Listen is the host:port that agents connect to. Port 0 is any: see Hub.Addr.
 	Listen string
+	// ClientListen is the host:port that agents without a server of their own connect to (see
+	// Client), with TLS from the first byte. "" is none; port 0 is any: see Hub.ClientAddr.
+	ClientListen string
 	// WebsocketListen is the host:port that agents connect to by websocket, at WebsocketPath. ""
 	// is none; port 0 is any: see Hub.WebsocketAddr.
 	WebsocketListen string
@@ -96,6 +99,12 @@ func NewHub(c HubConfig) (*Hub, error) {
 		NoAdvertise: true, IsolateLeafnodeInterest: true,
 		Compression: server.CompressionOpts{Mode: server.CompressionOff},
 	}
+	if c.ClientListen != "" {
+		if o.Host, o.Port, err = splitAddress(c.ClientListen); err != nil {
+			return fail(err)
+		}
+		o.TLSConfig, o.TLSTimeout, o.TLSHandshakeFirst = c.Credentials.Server(), tlsTimeout.Seconds(), true
+	}
 	in := newEntrance(c.Logger)
 	var n *node
 	calls := newCallers(c.Logger, func(id uint64) uint64 { return n.connected(id) }, func(id uint64) { n.sever(id) })
@@ -119,7 +128,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	if err := prepareDir(h.config.StoreDir); err != nil {
 		return err
 	}
-	for _, address := range []string{h.config.Listen, h.config.MonitorListen} {
+	for _, address := range []string{h.config.Listen, h.config.ClientListen, h.config.MonitorListen} {
 		if address != "" {
 			if err := free(address); err != nil {
 				return err
@@ -143,6 +152,9 @@ func (h *Hub) Run(ctx context.Context) error {
 			return fmt.Errorf("natslink: hub: %w", err)
 		}
 		h.stores = append(h.stores, js)
+	}
+	if err := h.node.hearDeletions(h.stores[0].Conn()); err != nil {
+		return err
 	}
 	leave, err := h.enter()
 	if err != nil {
@@ -176,10 +188,16 @@ func (h *Hub) enter() (leave func(), err error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	door := tunnel.Open(l, tunnel.DoorConfig{Path: WebsocketPath, TLS: h.config.Credentials.EnvelopeServer()})
+	c := tunnel.DoorConfig{Path: WebsocketPath, TLS: h.config.Credentials.EnvelopeServer()}
+	leads := map[string]string{WebsocketPath: within(host, port)}
+	if a, ok := h.node.current().Addr().(*net.TCPAddr); ok {
+		c.Another = ClientWebsocketPath
+		leads[c.Another] = within(a.IP.String(), strconv.Itoa(a.Port))
+	}
+	door := tunnel.Open(l, c)
 	ctx, cancel := context.WithCancel(context.Background())
 	var entered sync.WaitGroup
-	entered.Go(func() { h.entrance.run(ctx, door, within(host, port)) })
+	entered.Go(func() { h.entrance.run(ctx, door, func(conn net.Conn) string { return leads[tunnel.PathOf(conn)] }) })
 	return func() { cancel(); entered.Wait() }, nil
 }
 
@@ -216,6 +234,18 @@ func (h *Hub) leafHostPort() (host, port string, err error) {
 		return "", "", fmt.Errorf("natslink: hub: %w", err)
 	}
 	return v.LeafNode.Host, strconv.Itoa(v.LeafNode.Port), nil
+}
+
+// ClientAddr waits until Run serves, and returns the address that agents without a server of
+// their own connect to, "" if there is none.
+func (h *Hub) ClientAddr(ctx context.Context) (string, error) {
+	if err := h.serving.Wait(ctx); err != nil {
+		return "", err
+	}
+	if a := h.node.current().Addr(); a != nil {
+		return a.String(), nil
+	}
+	return "", nil
 }
 
 // WebsocketAddr waits until Run serves, and returns the address that agents connect to by
@@ -305,7 +335,7 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		return nil, err
 	}
 	l, err := openLink(linkConfig{
-		name: "principal", peer: agent, js: js, wire: wire, log: log, copy: kept,
+		name: "principal", peer: agent, wire: wire, log: log, copy: kept, sent: n.down(), heard: n.up(),
 		answers: n.askDown(), asks: n.askUp(), says: n.streamsDown(), hears: n.streamsUp(),
 		reachable: func() bool { return h.node.interest(account, n.askUp()) },
 		session:   func() uint64 { return h.node.connected(h.guard.session(agent)) },
@@ -313,7 +343,8 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		rival:     func(pause time.Duration) { h.guard.hold(agent, pause) },
 		offend:    func(err error) { h.guard.callers.offend(agent, err) },
 		presence:  h.config.Presence, heartbeat: h.config.Heartbeat,
-		zap: h.config.Logger.With(zap.String("agent", agent)),
+		zap:     h.config.Logger.With(zap.String("agent", agent)),
+		closing: func() {},
 		closed: func() {
 			h.node.forgo(log, kept)
 			h.node.troubles.forget(agent)

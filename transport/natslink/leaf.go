@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -87,23 +86,7 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if c.watch == (watch{}) {
 		c.watch = usualWatch()
 	}
-	if err := identity.CheckName(c.Agent); err != nil {
-		return fail(err)
-	}
-	if c.Credentials == nil {
-		return fail(errors.New("credentials are needed"))
-	}
-	if c.Credentials.Plain() {
-		return fail(errPlain)
-	}
-	if len(c.Says) > transport.MaxSaid || strings.ContainsRune(c.Says, 0) {
-		return fail(errors.New("what the agent says of itself is too long, or has a zero byte"))
-	}
-	if c.host, _, err = net.SplitHostPort(c.Connect); err != nil {
-		return fail(err)
-	}
-	c.route = tunnel.Route{Proxy: c.Proxy, Websocket: c.Websocket, TLS: c.Credentials.EnvelopeClient}
-	if err := errors.Join(c.Credentials.Claims(c.Agent), c.route.Check()); err != nil {
+	if c.host, c.route, err = wayTo(c.Agent, c.Connect, c.Proxy, c.Websocket, c.Credentials, c.Says); err != nil {
 		return fail(err)
 	}
 	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
@@ -202,12 +185,12 @@ func (c LeafConfig) options() (*server.Options, error) {
 }
 
 // renew has the principal met anew whenever the credentials have been replaced.
-func (c LeafConfig) renew(ctx context.Context, n *node, renewed <-chan struct{}) {
+func renew(ctx context.Context, own *identity.Credentials, renewed <-chan struct{}, anew func()) {
 	for {
 		select {
 		case <-renewed:
-			renewed = c.Credentials.Changed()
-			n.sever(n.upstream())
+			renewed = own.Changed()
+			anew()
 		case <-ctx.Done():
 			return
 		}
@@ -222,6 +205,9 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	js, err := jetstream.New(d.store, jetstream.WithPublishAsyncTimeout(requestPatience))
 	if err != nil {
 		return fmt.Errorf("natslink: leaf: %w", err)
+	}
+	if err := d.node.hearDeletions(d.store); err != nil {
+		return err
 	}
 	n := names{l.config.Agent}
 	log, err := newStream(ctx, d.node, js, l.config.stream(l.config.Agent, partLog, n.upLog(), n.up()))
@@ -241,7 +227,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	keep, stop := context.WithCancel(context.Background())
 	var keeping sync.WaitGroup
 	d.link, err = openLink(linkConfig{
-		name: l.config.Agent, peer: "principal", js: js, wire: wire, log: log, copy: kept,
+		name: l.config.Agent, peer: "principal", wire: wire, log: log, copy: kept, sent: n.up(), heard: n.down(),
 		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
 		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
 		session:   d.node.upstream,
@@ -249,7 +235,8 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		rival:     func(time.Duration) {}, // there is one principal at an address
 		offend:    func(error) {},         // and it has the agent do what it likes
 		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
-		zap: l.config.Logger.With(zap.String("agent", l.config.Agent)),
+		zap:     l.config.Logger.With(zap.String("agent", l.config.Agent)),
+		closing: func() {},
 		closed: func() {
 			watch.stop()
 			stop()
@@ -269,7 +256,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		return err
 	}
 	keeping.Go(func() { (&keeper{node: d.node, admit: refuseAll, anew: func() {}, alone: true}).run(keep) })
-	keeping.Go(func() { l.config.renew(keep, d.node, d.renewed) })
+	keeping.Go(func() { renew(keep, l.config.Credentials, d.renewed, func() { d.node.sever(d.node.upstream()) }) })
 	watch.start(d.link.with)
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -22,9 +21,11 @@ const tick = 250 * time.Millisecond
 type linkConfig struct {
 	name      string // of this side
 	peer      string
-	js        jetstream.JetStream // where the streams are
-	wire      *nats.Conn          // what reaches the peer, and nothing else; closed with the Link
-	log, copy *stream
+	wire      *nats.Conn // what reaches the peer, and nothing else; closed with the Link
+	log       logShelf
+	copy      copyShelf
+	sent      string              // prefix of the subjects in the log
+	heard     string              // the same of the copy
 	answers   string              // subject on which the peer asks for the log
 	asks      string              // subject on which the peer answers what the copy lacks
 	says      string              // subject on which the peer hears of streams
@@ -37,6 +38,7 @@ type linkConfig struct {
 	presence  transport.Presence
 	heartbeat time.Duration
 	zap       *zap.Logger
+	closing   func() // called when it begins to be
 	closed    func() // called once the Link is closed
 }
 
@@ -65,7 +67,7 @@ func openLink(c linkConfig) (*link, error) {
 	l.with = newPeer(l.mailbox, l.streams, c.reachable, 5*c.heartbeat/2, c.rival)
 	l.feed = newFeed(c.log, l.hello, l.with, c.zap)
 	l.puller = &puller{
-		copy: c.copy, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
+		copy: c.copy, prefix: c.heard, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
 		hold:      c.heartbeat,
 		reachable: c.reachable, offend: c.offend,
 		interrupt: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
@@ -109,20 +111,19 @@ func (l *link) Log(ctx context.Context) (transport.Log, error) {
 		return transport.Log{}, err
 	}
 	defer done()
-	l.log.remake.RLock()
-	defer l.log.remake.RUnlock()
-	log := transport.Log{Epoch: l.log.end().Epoch, Keeps: true, Rows: map[string]transport.Message{}}
-	err = l.log.each(ctx, 1, func(r row) error {
-		m, err := decode(l.log.prefix, &nats.Msg{Subject: l.log.prefix + r.tail, Header: r.header, Data: r.data})
+	rows := transport.Log{Rows: map[string]transport.Message{}}
+	log, err := l.log.held(ctx, func(r row) error {
+		m, err := decode(l.sent, &nats.Msg{Subject: l.sent + r.tail, Header: r.header, Data: r.data})
 		if err != nil {
 			return fmt.Errorf("natslink: log of link to %s: %w", l.peer, err)
 		}
-		log.Put(m)
+		rows.Put(m)
 		return nil
 	})
 	if err != nil {
 		return transport.Log{}, cause(ctx, err)
 	}
+	log.Rows = rows.Rows
 	return log, nil
 }
 
@@ -133,7 +134,7 @@ func (l *link) Send(ctx context.Context, m transport.Message) error {
 		return err
 	}
 	defer done()
-	msg, err := encode(l.log.prefix, m)
+	msg, err := encode(l.sent, m)
 	if err == nil {
 		err = l.append(ctx, msg)
 	}
@@ -147,44 +148,22 @@ func (l *link) Send(ctx context.Context, m transport.Message) error {
 // has noticed it at the same time.
 func (l *link) append(ctx context.Context, m *nats.Msg) error {
 	before := l.log.end().Epoch
-	err := l.publish(ctx, m)
-	if !errors.Is(err, jetstream.ErrNoStreamResponse) && !errors.Is(err, nats.ErrNoResponders) {
-		return err
+	err := l.log.put(ctx, l.hello.Link, m)
+	if errors.Is(err, errNoStream) {
+		if lost := l.checkLog(ctx); lost || l.log.end().Epoch != before {
+			err = l.log.put(ctx, l.hello.Link, m)
+		}
 	}
-	if lost := l.checkLog(ctx); lost || l.log.end().Epoch != before {
-		return l.publish(ctx, m)
+	if err == nil {
+		l.feed.grown()
 	}
 	return err
-}
-
-func (l *link) publish(ctx context.Context, m *nats.Msg) error {
-	if err := room(l.log.dir, len(m.Data)); err != nil {
-		return err
-	}
-	l.log.remake.RLock()
-	defer l.log.remake.RUnlock()
-	epoch := l.log.end().Epoch
-	options := append(l.log.ttl(m), jetstream.WithMsgID(l.log.id(l.hello.Link)), jetstream.WithExpectStream(l.log.name))
-	ctx, done := l.log.cond.bind(ctx)
-	defer done()
-	var ack *jetstream.PubAck
-	err := storeError(l.log.patiently(ctx, requestPatience, func(ctx context.Context) (err error) {
-		ack, err = l.js.PublishMsg(ctx, m, options...) // its id makes another attempt harmless
-		return err
-	}))
-	l.log.took(m.Size(), err)
-	if err != nil {
-		return err
-	}
-	l.log.advance(epoch, ack.Sequence)
-	l.feed.grown()
-	return nil
 }
 
 // checkLog makes the log anew if it was lost, tells the reader, and reports it.
 func (l *link) checkLog(ctx context.Context) bool {
 	lost, err := l.log.check(ctx)
-	if err != nil && ctx.Err() == nil && l.log.node.store.usable() == nil {
+	if err != nil && ctx.Err() == nil && l.log.usable() == nil {
 		l.zap.Warn("cannot check the log", zap.Error(err))
 	}
 	if lost {
@@ -221,11 +200,14 @@ func (l *link) Receive(ctx context.Context) (transport.Delivery, error) {
 // Close ends what belongs to the Link. What is stored stays.
 func (l *link) Close() error {
 	l.close.Do(func() {
+		l.closing()
 		l.cancel()
 		l.parts.Wait()
 		// Best effort: the goodbye. A peer that does not get it sees the link go.
-		if err := l.wire.FlushTimeout(time.Second); err != nil {
-			l.zap.Debug("cannot say goodbye", zap.Error(err))
+		if l.reachable() {
+			if err := l.wire.FlushTimeout(time.Second); err != nil {
+				l.zap.Debug("cannot say goodbye", zap.Error(err))
+			}
 		}
 		l.wire.Close()
 		l.closed()
@@ -257,15 +239,6 @@ func cause(ctx context.Context, err error) error {
 
 // watch looks whether the connection and the streams are still there.
 func (l *link) watch() {
-	deleted := make(chan *nats.Msg, 16)
-	for _, s := range []*stream{l.log, l.copy} {
-		sub, err := l.js.Conn().ChanSubscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+s.name, deleted)
-		if err != nil {
-			l.zap.Warn("cannot watch the streams", zap.Error(err))
-			continue
-		}
-		defer func() { _ = sub.Unsubscribe() }() // fails only once the connection is closed
-	}
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	streams := time.NewTicker(4 * l.heartbeat)
@@ -284,11 +257,9 @@ func (l *link) watch() {
 				l.zap.Warn("the connection carries nothing; it is opened again")
 				l.sever(session)
 			}
-		case <-deleted:
-			l.checkStreams()
-		case <-l.log.kick:
+		case <-l.log.kicked():
 			l.checkLog(l.ctx)
-		case <-l.copy.kick:
+		case <-l.copy.kicked():
 			signal(l.puller.recheck)
 			signal(l.puller.interrupt)
 		case <-streams.C:
@@ -302,11 +273,11 @@ func (l *link) watch() {
 // checkStreams makes the log anew if it was lost, and has the puller do so with the copy.
 func (l *link) checkStreams() {
 	l.checkLog(l.ctx)
-	intact, err := l.copy.intact(l.ctx, l.copy.end())
-	if err != nil && l.ctx.Err() == nil && l.copy.node.store.usable() == nil {
+	whole, err := l.copy.whole(l.ctx)
+	if err != nil && l.ctx.Err() == nil && l.copy.usable() == nil {
 		l.zap.Warn("cannot check the copy", zap.Error(err))
 	}
-	if err == nil && !intact {
+	if err == nil && !whole {
 		signal(l.puller.recheck)
 		signal(l.puller.interrupt)
 	}

@@ -46,9 +46,22 @@ func loginOf(o *server.ClientOpts) identity.Login {
 	return identity.Login{User: o.Username, Password: o.Password}
 }
 
-// saidBy returns what an agent says of itself in such an answer.
+// named is the name of a client's connection: the agent's, and behind a zero byte what it says of
+// itself, if that is anything. A client has no challenge to answer.
+func named(agent, says string) string {
+	if says == "" {
+		return agent
+	}
+	return agent + "\x00" + says
+}
+
+// saidBy returns what an agent says of itself in such an answer or name.
 func saidBy(o *server.ClientOpts) string {
-	_, says, _ := strings.Cut(answerOf(o), "\x00")
+	text := answerOf(o)
+	if text == "" {
+		text = o.Name
+	}
+	_, says, _ := strings.Cut(text, "\x00")
 	if len(says) > transport.MaxSaid {
 		return ""
 	}

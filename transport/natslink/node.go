@@ -67,7 +67,8 @@ type node struct {
 func newNode(o *server.Options, account string, log *zap.Logger, t *troubles, blame func(string) bool) *node {
 	o.NoSigs = true
 	o.NoLog = true
-	o.DontListen = true
+	o.DontListen = o.TLSConfig == nil // or else agents come as clients
+	o.Cluster.NoAdvertise = true      // they are told of no other address
 	o.JetStream = true
 	o.DisableJetStreamBanner = true
 	o.MaxPayload = maxPayload
@@ -118,6 +119,9 @@ func (n *node) start(authenticate func(server.ClientAuthentication) bool) error 
 func (n *node) settle(s *server.Server) {
 	if v, err := s.Varz(nil); err == nil && n.options.LeafNode.Port == -1 {
 		n.options.LeafNode.Port = v.LeafNode.Port
+	}
+	if a, ok := s.Addr().(*net.TCPAddr); ok && n.options.Port == -1 {
+		n.options.Port = a.Port
 	}
 	if a := s.MonitorAddr(); a != nil && n.options.HTTPPort == -1 {
 		n.options.HTTPPort = a.Port
@@ -266,6 +270,21 @@ func (n *node) forgo(streams ...*stream) {
 	}
 }
 
+// hearDeletions has each stream looked at that somebody deletes, as nc, a connection to the
+// store, is told.
+func (n *node) hearDeletions(nc *nats.Conn) error {
+	const advisory = "$JS.EVENT.ADVISORY.STREAM.DELETED."
+	_, err := nc.Subscribe(advisory+"*", func(m *nats.Msg) {
+		if s := n.find(strings.TrimPrefix(m.Subject, advisory)); s != nil {
+			signal(s.kick)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("natslink: watch the streams: %w", err)
+	}
+	return nil
+}
+
 // find returns the stream of that name that is in use, or nil.
 func (n *node) find(name string) *stream {
 	n.mu.Lock()
@@ -354,10 +373,10 @@ type doorman struct {
 	outside func(server.ClientAuthentication) bool
 }
 
-// Check admits the connections of this process by their secret, and lets others be
-// decided on by their certificate.
+// Check admits the connections of this process, which alone come without TLS, by their secret,
+// and lets others be decided on.
 func (d doorman) Check(c server.ClientAuthentication) bool {
-	if c.Kind() != server.CLIENT {
+	if c.Kind() != server.CLIENT || c.GetTLSConnectionState() != nil {
 		return d.outside(c)
 	}
 	o := c.GetOpts()

@@ -63,13 +63,13 @@ func (n *node) upstream() uint64 {
 
 // connected returns id if the connection with that number is open, and 0 if not.
 func (n *node) connected(id uint64) uint64 {
-	if id == 0 || n.current().GetLeafNode(id) == nil {
+	if s := n.current(); id == 0 || s.GetLeafNode(id) == nil && s.GetClient(id) == nil {
 		return 0
 	}
 	return id
 }
 
-// sever closes a connection from or to another server.
+// sever closes a connection from or to outside.
 func (n *node) sever(id uint64) {
 	// It fails only for one that is gone by now.
 	_ = n.current().DisconnectClientByID(id)
@@ -77,12 +77,19 @@ func (n *node) sever(id uint64) {
 
 // kick closes the connections of an account from outside.
 func (n *node) kick(account string) error {
-	z, err := n.current().Leafz(&server.LeafzOptions{Account: account})
+	leafs, err := n.current().Leafz(&server.LeafzOptions{Account: account})
 	if err != nil {
 		return fmt.Errorf("list connections: %w", err)
 	}
-	for _, leaf := range z.Leafs {
+	for _, leaf := range leafs.Leafs {
 		n.sever(leaf.ID)
+	}
+	clients, err := n.current().Connz(&server.ConnzOptions{Account: account})
+	if err != nil {
+		return fmt.Errorf("list connections: %w", err)
+	}
+	for _, client := range clients.Conns {
+		n.sever(client.Cid)
 	}
 	return nil
 }

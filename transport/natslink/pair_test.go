@@ -123,3 +123,6 @@ func TestPair(t *testing.T) {
 	require.NoError(t, hub.Send(t.Context(), value("k", "after")))
 	await(t, agent, isValue("k", "after"))
 }
+
+// logOf returns the log of this side's end of a Link.
+func logOf(l transport.Link) *stream { return l.(*link).log.(*stream) }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -27,7 +26,8 @@ const maxBackoff = 5 * time.Second
 //
 // It is owned by one goroutine, but for what is marked as shared.
 type puller struct {
-	copy    *stream
+	copy    copyShelf
+	prefix  string // of the subjects of what is there
 	ask     string // the subject that the peer answers on
 	wire    *nats.Conn
 	hello   hello
@@ -90,7 +90,7 @@ func (p *puller) pause(ctx context.Context, failures int, what string, err error
 	switch {
 	case errors.Is(err, errAway): // one that is heard can be asked
 		limit, heard = 200*time.Millisecond, p.peer.heard
-	case ctx.Err() == nil && !errors.Is(err, transport.ErrFull) && p.copy.cond.usable() == nil: // which is alarmed
+	case ctx.Err() == nil && !errors.Is(err, transport.ErrFull) && p.copy.usable() == nil: // which is alarmed
 		p.zap.Warn(what, zap.Error(err), zap.Int("failures", failures+1))
 	}
 	t := time.NewTimer(limit/2 + rand.N(limit/2))
@@ -107,7 +107,7 @@ func (p *puller) replay(ctx context.Context) error {
 	end := p.copy.end().Seq
 	from := p.at - p.base + 1
 	p.have = position{}
-	return p.copy.each(ctx, max(1, min(from, end)), func(r row) error {
+	return each(ctx, p.copy, max(1, min(from, end)), func(r row) error {
 		p.have = positionOf(r)
 		if r.seq < from {
 			return nil
@@ -131,7 +131,7 @@ func positionOf(r row) position {
 }
 
 func (p *puller) decode(r row) (transport.Message, error) {
-	return decode(p.copy.prefix, &nats.Msg{Subject: p.copy.prefix + r.tail, Header: r.header, Data: r.data})
+	return decode(p.prefix, &nats.Msg{Subject: p.prefix + r.tail, Header: r.header, Data: r.data})
 }
 
 // drop drops what is no message. The peer must have made it by other means than ours.
@@ -169,7 +169,7 @@ func (p *puller) step(ctx context.Context) error {
 		lost, p.stale = true, true // also if this attempt fails, half way
 	default:
 	}
-	if lost || (p.stale && p.copy.cond.usable() == nil) {
+	if lost || (p.stale && p.copy.usable() == nil) {
 		if err := p.again(ctx); err != nil {
 			return err
 		}
@@ -253,87 +253,37 @@ func (p *puller) unless(ctx context.Context, cancel context.CancelFunc) func() {
 	}
 }
 
-// A pending is a message that is being stored.
-type pending struct {
-	message transport.Message
-	ack     jetstream.PubAckFuture
-}
-
-// store stores the rows of a in the copy, one behind the other or not at all, and gives
-// them to the reader.
+// store puts the rows of a into the copy, and gives them to the reader.
 func (p *puller) store(ctx context.Context, a answer) error {
-	ctx, done := p.copy.cond.bind(ctx)
-	defer done()
-	p.behind.Store(uint64(len(a.rows)))
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := room(p.copy.dir, a.size()); err != nil {
-		return fmt.Errorf("natslink: store in %s: %w", p.copy.name, err)
-	}
-	epoch, all, err := p.publish(a)
-	if err != nil {
-		return err
-	}
-	for _, one := range all {
-		seq, err := p.stores(ctx, one)
-		if err != nil {
-			return err
-		}
-		p.copy.advance(epoch, seq)
-		if err := p.value(ctx, one.message, seq); err != nil {
-			return err
-		}
-		p.behind.Add(^uint64(0))
-	}
-	p.behind.Store(0)
-	return nil
-}
-
-// publish has the server store the rows of a, and does not wait for it.
-func (p *puller) publish(a answer) (epoch string, all []pending, err error) {
-	end := p.copy.end()
-	all = make([]pending, 0, len(a.rows))
+	all := make([]*nats.Msg, 0, len(a.rows))
+	messages := make([]transport.Message, 0, len(a.rows))
 	for _, r := range a.rows {
 		m, err := p.decode(r)
 		if err != nil {
 			p.drop(r, err)
 			continue
 		}
-		msg := p.stored(r, position{a.Upto.Epoch, r.seq})
-		options := append(p.copy.ttl(msg), jetstream.WithExpectLastSequence(end.Seq+uint64(len(all))))
-		future, err := p.copy.js.PublishMsgAsync(msg, options...)
-		if err != nil {
-			return "", nil, fmt.Errorf("natslink: store %s: %w", msg.Subject, storeError(err))
-		}
-		all = append(all, pending{m, future})
+		all = append(all, p.stored(r, position{a.Upto.Epoch, r.seq}))
+		messages = append(messages, m)
 	}
-	return end.Epoch, all, nil
-}
-
-// stores waits until one is stored, and returns its place.
-func (p *puller) stores(ctx context.Context, one pending) (uint64, error) {
-	size := one.ack.Msg().Size()
-	select {
-	case ack := <-one.ack.Ok():
-		p.copy.took(size, nil)
-		return ack.Sequence, nil
-	case err := <-one.ack.Err():
-		err = storeError(err)
-		p.copy.took(size, err)
-		if errors.Is(err, jetstream.ErrAsyncPublishTimeout) {
-			p.copy.node.suspect()
+	p.behind.Store(uint64(len(all)))
+	err := p.copy.extend(ctx, all, func(i int, seq uint64) error {
+		if err := p.value(ctx, messages[i], seq); err != nil {
+			return err
 		}
-		return 0, fmt.Errorf("natslink: store %s: %w", one.ack.Msg().Subject, err)
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		p.behind.Add(^uint64(0))
+		return nil
+	})
+	if err == nil {
+		p.behind.Store(0)
 	}
+	return err
 }
 
 // stored returns r as it is put into the copy: nothing of its headers but the event's and
 // the digest, since others would tell the server to do something.
 func (p *puller) stored(r row, at position) *nats.Msg {
-	m := &nats.Msg{Subject: p.copy.prefix + r.tail, Header: nats.Header{}, Data: r.data}
+	m := &nats.Msg{Subject: p.prefix + r.tail, Header: nats.Header{}, Data: r.data}
 	for k, values := range r.header {
 		if strings.HasPrefix(k, ceHeader) || k == digestHeader {
 			m.Header[k] = values[:1]
@@ -347,16 +297,13 @@ func (p *puller) stored(r row, at position) *nats.Msg {
 // again looks at what the copy holds after something went wrong with it, and makes it
 // anew if it was lost.
 func (p *puller) again(ctx context.Context) error {
-	lost, err := p.copy.check(ctx)
+	lost, err := p.copy.recover(ctx)
 	if err != nil {
 		return err
 	}
 	if lost {
 		p.zap.Warn("the copy was lost; it is filled again from the peer's log")
 		p.base = p.at
-	}
-	if err := p.copy.refresh(ctx); err != nil {
-		return err
 	}
 	if err := p.replay(ctx); err != nil {
 		return err

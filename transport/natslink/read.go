@@ -27,17 +27,17 @@ type batch struct {
 	more bool // there were more rows behind them
 }
 
-// errNoStream says that a stream cannot be read since it is not there.
+// errNoStream says that a stream cannot be used since it is not there.
 var errNoStream = errors.New("stream is gone")
 
-// read returns the rows of s from seq on, as many as are good to have at once.
+// read implements shelf. What it reads is known to be there, also if it is not acked yet.
 //
 // It is the server's direct batch get. A consumer would do the same with more state: one
 // that must be made, that may vanish, and that takes 10 ms to stop.
 func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
 	s.node.gate.RLock()
 	defer s.node.gate.RUnlock()
-	nc := s.js.Conn()
+	nc, epoch := s.js.Conn(), s.end().Epoch
 	answers := make(chan *nats.Msg, batchRows+1)
 	inbox, err := nc.ChanSubscribe(nc.NewInbox(), answers)
 	if err != nil {
@@ -50,6 +50,9 @@ func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
 	}
 	if err != nil {
 		return batch{}, fmt.Errorf("natslink: read %s from %d: %w", s.name, seq, err)
+	}
+	if n := len(b.rows); n > 0 {
+		s.advance(epoch, b.rows[n-1].seq)
 	}
 	return b, nil
 }
@@ -114,24 +117,4 @@ func (s *stream) row(m *nats.Msg) (row, error) {
 		}
 	}
 	return r, nil
-}
-
-// each calls f with the rows of s from seq up to the place that s ends at now, in order.
-func (s *stream) each(ctx context.Context, seq uint64, f func(row) error) error {
-	for end := s.end().Seq; seq <= end; {
-		b, err := s.read(ctx, seq)
-		if err != nil {
-			return err
-		}
-		for _, r := range b.rows {
-			if err := f(r); err != nil {
-				return err
-			}
-			seq = r.seq + 1
-		}
-		if !b.more {
-			return nil
-		}
-	}
-	return nil
 }

@@ -237,7 +237,7 @@ func TestLinksShareTheStore(t *testing.T) {
 		require.NoError(t, l.Send(t.Context(), value("key", "text")))
 	}
 	l := h.links["agent-0"]
-	require.NoError(t, h.store("agent-0").DeleteStream(t.Context(), l.log.name))
+	require.NoError(t, h.store("agent-0").DeleteStream(t.Context(), logOf(l).name))
 	awaitEvent(t, l, transport.LogLost)
 	for len(lines) > 0 {
 		require.NotContains(t, <-lines, "maximum subscriptions")

@@ -118,7 +118,7 @@ func TestScenario23_StreamsDeletedByAnOperator(t *testing.T) {
 				stream := map[linktest.Store]string{
 					linktest.HubLog: n.downLog(), linktest.HubCopy: n.upCopy(), linktest.AgentLog: n.upLog(), linktest.AgentCopy: n.downCopy(),
 				}[lost]
-				js := of.(*link).js
+				js := logOf(of).js
 				require.NoError(t, js.DeleteStream(t.Context(), stream))
 				if busy {
 					down, up = send(hub), send(agent)
@@ -148,9 +148,9 @@ func TestScenario23_StreamsDeletedByAnOperator(t *testing.T) {
 }
 
 // digests returns what a stream holds.
-func digests(t *testing.T, s *stream) map[string]string {
+func digests(t *testing.T, s shelf) map[string]string {
 	all := map[string]string{}
-	require.NoError(t, s.each(t.Context(), 1, func(r row) error {
+	require.NoError(t, each(t.Context(), s, 1, func(r row) error {
 		all[r.tail] = r.header.Get(digestHeader)
 		return nil
 	}))

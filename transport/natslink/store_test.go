@@ -76,7 +76,7 @@ func TestScenario15_UnsafeStreamsAreRefusedOrCorrected(t *testing.T) {
 	change := func(change func(context.Context, jetstream.JetStream, jetstream.StreamConfig)) {
 		l, err := leaf.Dial(t.Context())
 		require.NoError(t, err)
-		js := leaf.open.link.js
+		js := logOf(leaf.open.link).js
 		s, err := js.Stream(t.Context(), "OUT_north")
 		require.NoError(t, err)
 		change(t.Context(), js, s.CachedInfo().Config)
@@ -263,7 +263,7 @@ func TestPurgedStreamsAreBegunAnew(t *testing.T) {
 	purge(h.store("north"), "UP_north")
 	await(t, hub, isValue("key", "first"))
 
-	purge(leaf.open.link.js, "OUT_north")
+	purge(logOf(leaf.open.link).js, "OUT_north")
 	await(t, agent, func(d transport.Delivery) bool { return d.Event == transport.LogLost })
 	after, err := agent.Log(t.Context())
 	require.NoError(t, err)

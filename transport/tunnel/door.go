@@ -25,6 +25,8 @@ const (
 type DoorConfig struct {
 	// Path is that of the URL by which websockets come.
 	Path string
+	// Another is a second such path; "" is none. PathOf says by which a connection has come.
+	Another string
 	// TLS is what those are met with who come by wss. It should ask for no certificate.
 	TLS *tls.Config
 	// Others says that who does not speak HTTP/1.1, by what he offers in TLS, is let in too, as he
@@ -158,7 +160,7 @@ func (d *Door) look(conn net.Conn) {
 // ServeHTTP implements http.Handler: it lets a websocket in.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.URL.Path != d.config.Path:
+	case r.URL.Path != d.config.Path && (r.URL.Path != d.config.Another || d.config.Another == ""):
 		http.Error(w, "argocd-agent: agents connect to the path "+d.config.Path, http.StatusNotFound)
 		return
 	case !strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
@@ -171,7 +173,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // which it has been told
 	}
-	d.admit(arrival{conn: carry(ws)})
+	d.admit(arrival{conn: carry(ws, r.URL.Path)})
 }
 
 // A queue is a listener of connections that are pushed.

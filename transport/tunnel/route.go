@@ -84,7 +84,7 @@ func (r Route) Dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tunnel: reach %s: %w", r.Websocket.Redacted(), why(answer, err))
 	}
-	return carry(ws), nil
+	return carry(ws, r.Websocket.Path), nil
 }
 
 // maxReason bounds how much of what an answer says is told.

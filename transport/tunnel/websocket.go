@@ -13,12 +13,22 @@ import (
 type carried struct {
 	net.Conn
 	socket *websocket.Conn
+	path   string // of the URL
 }
 
-// carry returns the connection in a websocket. Messages of any length are read as they come,
+// PathOf returns the path of the URL by which a connection has come that a Door has accepted; ""
+// if that was not by a websocket.
+func PathOf(conn net.Conn) string {
+	if c, ok := conn.(*carried); ok {
+		return c.path
+	}
+	return ""
+}
+
+// carry returns the connection in a websocket, which has come by a path. Messages of any length are read as they come,
 // and nothing of them is kept.
-func carry(ws *websocket.Conn) net.Conn {
-	return &carried{websocket.NetConn(context.Background(), ws, websocket.MessageBinary), ws}
+func carry(ws *websocket.Conn, path string) net.Conn {
+	return &carried{websocket.NetConn(context.Background(), ws, websocket.MessageBinary), ws, path}
 }
 
 // Close implements net.Conn. It takes no leave, which might take seconds: the connection that
