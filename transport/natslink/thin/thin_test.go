@@ -33,8 +33,6 @@ var adapter = linktest.Adapter{
 	Reconnects: 10,
 }
 
-func TestLink(t *testing.T) { linktest.Run(t, adapter) }
-
 func TestConns(t *testing.T) { linktest.RunConns(t, adapter) }
 
 // TestTrust runs the suite of every transport over TLS.
