@@ -43,12 +43,14 @@ const madeEvery = renewEvery / 2
 // run looks at all cluster Secrets at first and, where agents register themselves, whenever the
 // key that signs or the CA is another, until ctx is done, and returns its cause.
 func (k *connections) run(ctx context.Context) error {
-	look := func(first bool) {
-		if err := k.see(ctx, first); err != nil && ctx.Err() == nil {
+	look := func(first bool) error {
+		err := k.see(ctx, first)
+		if err != nil && ctx.Err() == nil {
 			k.log.Warn("it is not known by what Argo CD reaches the agents' clusters", zap.Error(err))
 		}
+		return err
 	}
-	look(true)
+	_ = look(true) // what is told then is told to people
 	if !k.renew {
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -57,8 +59,9 @@ func (k *connections) run(ctx context.Context) error {
 	defer tick.Stop()
 	for last := ""; ; {
 		if is := k.made(ctx); is != "" && is != last {
-			look(false)
-			last = is
+			if look(false) == nil {
+				last = is
+			}
 		}
 		select {
 		case <-tick.C:
