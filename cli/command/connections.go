@@ -37,21 +37,34 @@ func (k *connections) fresh(ctx context.Context, agent string) (kubestore.Connec
 	return kubestore.Connection{Token: text, CA: ca.PEM}, nil
 }
 
-// run looks at all cluster Secrets at first and whenever the key that signs or the CA is
-// another, until ctx is done, and returns its cause.
+// madeEvery is how often it is looked whether Connections are made of something else.
+const madeEvery = renewEvery / 2
+
+// run looks at all cluster Secrets at first and, where agents register themselves, whenever the
+// key that signs or the CA is another, until ctx is done, and returns its cause.
 func (k *connections) run(ctx context.Context) error {
-	look := time.NewTicker(renewEvery)
-	defer look.Stop()
-	last, first := "", true
-	for {
-		if is := k.made(ctx); first || k.renew && is != "" && is != last {
-			if err := k.see(ctx, first); err != nil && ctx.Err() == nil {
-				k.log.Warn("it is not known by what Argo CD reaches the agents' clusters", zap.Error(err))
+	look := func(first bool) error {
+		err := k.see(ctx, first)
+		if err != nil && ctx.Err() == nil {
+			k.log.Warn("it is not known by what Argo CD reaches the agents' clusters", zap.Error(err))
+		}
+		return err
+	}
+	_ = look(true) // what is told then is told to people
+	if !k.renew {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	tick := time.NewTicker(madeEvery)
+	defer tick.Stop()
+	for last := ""; ; {
+		if is := k.made(ctx); is != "" && is != last {
+			if look(false) == nil {
+				last = is
 			}
-			last, first = is, false
 		}
 		select {
-		case <-look.C:
+		case <-tick.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
