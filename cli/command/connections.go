@@ -16,11 +16,12 @@ import (
 // connections keep how Argo CD reaches the clusters of agents that have registered themselves,
 // and tell of others whose cluster Secrets do not say it.
 type connections struct {
-	home  *kubestore.Home
-	ring  *token.Ring
-	ca    func(context.Context) (identity.Text, error) // of the resource proxy's certificate
-	renew bool                                         // whether agents register themselves
-	log   *zap.Logger
+	home *kubestore.Home
+	ring *token.Ring
+	ca   func(context.Context) (identity.Text, error) // of the resource proxy's certificate
+	// renew is whether agents register themselves, served whether there is a resource proxy.
+	renew, served bool
+	log           *zap.Logger
 }
 
 // fresh returns how Argo CD is to reach the cluster of an agent from now on.
@@ -85,7 +86,7 @@ func (k *connections) see(ctx context.Context, tell bool) error {
 			without = append(without, r.Name)
 		}
 	}
-	if tell && len(without) > 0 {
+	if tell && k.served && len(without) > 0 {
 		k.log.Warn("cluster Secrets have no token by which Argo CD could see the agents' clusters: argocd-agentctl agent reconfigure NAME --reissue-token",
 			zap.Int("agents", len(without)), zap.Strings("first", without[:min(len(without), 10)]))
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
 	"github.com/argocd-fabric/argocd-agent/principal/enroll"
-	"github.com/argocd-fabric/argocd-agent/proxy/token"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
@@ -35,7 +34,8 @@ type enrolment struct {
 	connections *connections // nil where there are no cluster Secrets
 }
 
-func newEnrolment(c *cli.Context, k cluster, ring *token.Ring, log *zap.Logger) (e enrolment, err error) {
+// newEnrolment returns the one of a hub, whose parts before it are there.
+func newEnrolment(c *cli.Context, h hubParts, log *zap.Logger) (e enrolment, err error) {
 	policy, err := enroll.ParsePolicy(c.String(labelFlag))
 	if err != nil {
 		return e, &shell.UsageError{Where: "--" + labelFlag, What: err.Error(), Advice: "write keys, or key=value, with commas between them"}
@@ -44,12 +44,12 @@ func newEnrolment(c *cli.Context, k cluster, ring *token.Ring, log *zap.Logger) 
 	if err != nil {
 		return e, err
 	}
-	if k.home != nil {
-		kept, err := principalTLS().kept(c, k.secrets)
+	if h.cluster.home != nil {
+		kept, err := resourceProxyTLS().kept(c, h.cluster.secrets)
 		if err != nil {
 			return e, err
 		}
-		e.connections = &connections{home: k.home, ring: ring, ca: kept.CA, renew: c.Bool(selfFlag), log: log}
+		e.connections = &connections{home: h.cluster.home, ring: h.tokens, ca: kept.CA, renew: c.Bool(selfFlag), served: h.live.tokens != nil, log: log}
 	}
 	if !c.Bool(selfFlag) {
 		return e, nil

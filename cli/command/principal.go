@@ -69,8 +69,8 @@ type hubParts struct {
 	own      identity.Renewal
 	watch    func(context.Context) error // whom to keep out; nil is nobody
 	hub      transport.Hub
+	tokens   *token.Ring // by which Argo CD reaches agents' clusters
 	live     resourceProxy
-	tokens   *token.Ring // by which Argo CD reaches agents' clusters; nil where there are none
 	enroll   enrolment
 
 	transports []string // by their names
@@ -121,7 +121,7 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.live, err = openResourceProxy(c, h.cluster, h.tokens, log); err != nil {
 		return h, err
 	}
-	if h.enroll, err = newEnrolment(c, h.cluster, h.tokens, log); err != nil {
+	if h.enroll, err = newEnrolment(c, h, log); err != nil {
 		return h, err
 	}
 	h.hub, err = open(h.own.Credentials, method, h.enroll.met())
@@ -199,7 +199,7 @@ func runPrincipal(c *cli.Context) error {
 	}
 	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
 	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, counted, redis))}
-	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, h.enroll.run, runRedis(redis), func(ctx context.Context) error {
+	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, runRedis(redis), h.tokens.Run, h.enroll.run, func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
 				names = append(names, a.Name)
@@ -207,9 +207,6 @@ func runPrincipal(c *cli.Context) error {
 			return names
 		})
 	}}
-	if h.tokens != nil {
-		parts = append(parts, h.tokens.Run)
-	}
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
 			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -151,12 +152,15 @@ func spokeRedis(c *cli.Context, place agent.Placement, store backend.Store, log 
 	if err != nil || address == "" {
 		return nil, nil, err
 	}
-	apps := &roster{place: place, store: store, log: log, there: map[resource.Key]bool{}}
-	spoke, err := redis.NewSpoke(redis.SpokeConfig{
-		Redis: redis.Server{Address: address, TLS: secured, Credentials: redisCredentials(c.String("redis-creds-dir-path"), c.String("redis-username"), c.String("redis-password"))},
-		Has:   apps.has,
-		Log:   log.Named("redis"),
-	})
+	return serveRedis(redis.Server{
+		Address: address, TLS: secured,
+		Credentials: redisCredentials(c.String("redis-creds-dir-path"), c.String("redis-username"), c.String("redis-password")),
+	}, place, store, log)
+}
+
+func serveRedis(is redis.Server, place agent.Placement, store backend.Store, log *zap.Logger) (proxy.Services, func(context.Context) error, error) {
+	apps := &roster{place: place, store: store, log: log}
+	spoke, err := redis.NewSpoke(redis.SpokeConfig{Redis: is, Has: apps.has, Log: log.Named("redis")})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,15 +174,18 @@ type roster struct {
 	log   *zap.Logger
 
 	mu    sync.Mutex
-	there map[resource.Key]bool // as they are on the cluster
+	there map[resource.Key]bool // as they are on the cluster; nil until they are listed
 }
 
 // has reports whether the agent has an Application, whose namespace is as it is on the link.
-func (r *roster) has(namespace, name string) bool {
+func (r *roster) has(namespace, name string) (bool, error) {
 	k, forbidden := r.place.In(resource.Key{Kind: resource.Application, Namespace: namespace, Name: name})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return forbidden == "" && r.there[k]
+	if r.there == nil {
+		return false, errors.New("the agent's Applications have not been listed yet")
+	}
+	return forbidden == "" && r.there[k], nil
 }
 
 // relist is after what time they are listed anew when they cannot be watched.

@@ -49,10 +49,10 @@ type resourceProxy struct {
 	listen string
 	own    identity.Renewal
 	watch  func(context.Context) error // whom to keep out; nil is nobody
-	tokens *token.Ring                 // of callers; nil where there are none
+	tokens *token.Ring                 // of callers; nil if nothing is served
 }
 
-// openResourceProxy reads what a resource proxy needs, beside the keys of tokens.
+// openResourceProxy reads what a resource proxy needs beside the keys of callers' tokens.
 func openResourceProxy(c *cli.Context, k cluster, tokens *token.Ring, log *zap.Logger) (p resourceProxy, err error) {
 	if !c.Bool(proxyFlag) {
 		return p, nil
@@ -83,10 +83,10 @@ func missing(err error) bool {
 
 // serve returns the parts that serve by streams that open opens, and what is counted of them.
 func (p resourceProxy) serve(open proxy.Opener, log *zap.Logger) ([]func(context.Context) error, func() metrics.Live, error) {
-	if p.own.Credentials == nil {
+	if p.tokens == nil {
 		return nil, nil, nil
 	}
-	callers := kubeapi.Callers{Token: p.named, Certificate: func(r *http.Request) (string, error) {
+	callers := kubeapi.Callers{Token: p.tokens.Verify, Certificate: func(r *http.Request) (string, error) {
 		proof, err := identity.SubjectName(p.own.Credentials, identity.Shown{TLS: r.TLS})
 		if err == nil {
 			err = p.own.Credentials.Trusts(proof, time.Now())
@@ -102,14 +102,6 @@ func (p resourceProxy) serve(open proxy.Opener, log *zap.Logger) ([]func(context
 	return []func(context.Context) error{hub.Run, p.own.Run, p.watch}, func() metrics.Live {
 		return metrics.Live{UnderWay: hub.UnderWay(), Total: totals(hub.Count)}
 	}, nil
-}
-
-// named returns whom a token names.
-func (p resourceProxy) named(text string, now time.Time) (agent string, err error) {
-	if p.tokens == nil {
-		return "", token.ErrNoKey
-	}
-	return p.tokens.Verify(text, now)
 }
 
 // totals returns how many requests have had each outcome.

@@ -31,8 +31,8 @@ func sharedFlags(f shell.Flags) []cli.Flag {
 	}
 }
 
-// How many connections one agent may have at a time to each server that is shared.
-const sharedConns = 128
+// sharedConns is how many connections one agent may have at a time to each server that is shared.
+const sharedConns = 64
 
 // A sharing is what a principal shares.
 type sharing struct {

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -24,13 +23,12 @@ func tokenFlags(f shell.Flags) []cli.Flag {
 	}
 }
 
-// openTokens returns what keeps the keys of tokens, which may not be there yet; nil where there
-// is neither a file nor a cluster.
+// openTokens returns what keeps the keys of tokens, which may not be there yet.
 func openTokens(c *cli.Context, k cluster, log *zap.Logger) (*token.Ring, error) {
 	read := func(ctx context.Context) ([]byte, error) {
 		data, err := k.secrets(ctx, c.String("jwt-secret-name"))
-		if missing(err) {
-			return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+		if err != nil && missing(err) {
+			return nil, fs.ErrNotExist
 		}
 		return data[tokenKey], err
 	}
@@ -43,8 +41,6 @@ func openTokens(c *cli.Context, k cluster, log *zap.Logger) (*token.Ring, error)
 			return nil, &shell.UsageError{Where: "--jwt-key", What: err.Error(), Advice: "name a file as argocd-agentctl jwt create-key --dir writes it"}
 		}
 		read = func(context.Context) ([]byte, error) { return os.ReadFile(file) }
-	} else if k.home == nil {
-		return nil, nil
 	}
 	return token.NewRing(token.RingConfig{Read: read, Every: renewEvery, Log: log})
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,13 +15,14 @@ func reconfigureCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "reconfigure",
 		Usage:     "change how an agent is registered, or make its certificate or its token anew",
-		ArgsUsage: "NAME",
+		ArgsUsage: "NAME|--all",
 		Flags: together(rosterFlags(), []cli.Flag{
 			&cli.StringSliceFlag{Name: "label", Usage: "set a label of the cluster Secret, as `KEY=VALUE`, or take it off, as KEY-; may be repeated"},
 			&cli.StringFlag{Name: "resource-proxy-server", Usage: "`host:port` under which Argo CD on the control plane is to see the agent's cluster"},
 			&cli.StringFlag{Name: "mode", Usage: "the `mode` that the agent is to have: one that it has not is refused, with what to do instead"},
 			&cli.BoolFlag{Name: "reissue", Usage: "make another certificate, as pki issue agent NAME --upsert does, with the flags of that"},
 			&cli.BoolFlag{Name: "reissue-token", Usage: "make another token by which Argo CD sees the agent's cluster, in its cluster Secret, of the key that there is now"},
+			&cli.BoolFlag{Name: "all", Usage: "do so for all agents, with --reissue-token"},
 		}, tokenFlags(), vaultFlags(), agentClusterFlags(), []cli.Flag{daysFlag(180), keyFlag(), uriFlag()}),
 		Action: reconfigure,
 		Description: "Changes what is given, and leaves the rest. Labels are what ApplicationSets choose clusters by. A\n" +
@@ -31,11 +33,15 @@ func reconfigureCommand() *cli.Command {
 			"one side would be taken for copies of the other's.\n\n" +
 			"   argocd-agentctl agent reconfigure edge-1 --label region=north --label tier-\n" +
 			"   argocd-agentctl agent reconfigure edge-1 --reissue --agent-context edge-1 --key-algorithm ed25519\n" +
-			"   argocd-agentctl agent reconfigure edge-1 --reissue-token",
+			"   argocd-agentctl agent reconfigure edge-1 --reissue-token\n" +
+			"   argocd-agentctl agent reconfigure --all --reissue-token",
 	}
 }
 
 func reconfigure(c *cli.Context) error {
+	if c.Bool("all") {
+		return reissueAll(c)
+	}
 	r, is, err := registeredAs(c)
 	if err != nil {
 		return err
@@ -58,15 +64,50 @@ func reconfigure(c *cli.Context) error {
 		fmt.Fprintf(c.App.Writer, "reconfigured %s agent %s\n", is.Mode, is.Name)
 	}
 	if c.Bool("reissue-token") {
-		if is, err = r.renew(c, is.Name); err != nil {
-			return unknown(is.Name, err)
+		if err := reissueToken(c, r, is.Name); err != nil {
+			return err
 		}
-		fmt.Fprintf(c.App.Writer, "wrote another token into %s\n", is.Where)
 	}
 	if c.Bool("reissue") {
 		return issueFor(c, is.Name, true)
 	}
 	return nil
+}
+
+// reissueToken makes an agent's token anew.
+func reissueToken(c *cli.Context, r roster, name string) error {
+	is, err := r.renew(c, name)
+	if err != nil {
+		return unknown(name, err)
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "wrote another token into %s\n", is.Where)
+	return err
+}
+
+// reissueAll makes the tokens of all agents anew. One that fails does not keep the others from
+// theirs.
+func reissueAll(c *cli.Context) error {
+	bad := func(where, what, advice string) error {
+		return &shell.UsageError{Where: where, What: what, Advice: advice}
+	}
+	switch {
+	case len(shell.Arguments(c)) > 0:
+		return bad("agent reconfigure", "an agent and --all are given", "give one of them")
+	case !c.Bool("reissue-token"):
+		return bad("--all", "it is for --reissue-token", "name the agent that is meant")
+	case c.Bool("reissue"), c.IsSet("label"), c.IsSet("resource-proxy-server"), c.IsSet("mode"):
+		return bad("--all", "what else is given is for one agent", "leave it out, or name the agent")
+	}
+	r, err := openRoster(c)
+	if err != nil {
+		return err
+	}
+	agents, err := r.list(c.Context)
+	errs := []error{err} // some may be unreadable
+	for _, a := range agents {
+		errs = append(errs, reissueToken(c, r, a.Name))
+	}
+	return errors.Join(errs...)
 }
 
 // changeOf returns what is to be changed of a registration.

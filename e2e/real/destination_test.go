@@ -30,7 +30,7 @@ func TestDestination(t *testing.T) {
 		"":       {"--destination-based-mapping", "--allowed-namespaces", "team-*,private", "--transport=nats,grpc"},
 		"edge-1": by("--create-namespace"), "edge-2": by(grpc), "edge-3": {grpc},
 	}, []string{"edge-3"},
-		stack.ClusterConfig{Name: "hub", Server: true, ApplicationSets: true, ApplicationNamespaces: []string{"team-*", "edge-3", "private"}},
+		stack.ClusterConfig{Name: "hub", Server: true, RedisProxy: true, ApplicationSets: true, ApplicationNamespaces: []string{"team-*", "edge-3", "private"}},
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true, ApplicationNamespaces: []string{"team-*"}},
 		stack.ClusterConfig{Name: "spoke-2", ArgoCD: true, ApplicationNamespaces: []string{"team-*"}},
 		stack.ClusterConfig{Name: "spoke-3", CRDs: true},
@@ -62,6 +62,11 @@ func TestDestination(t *testing.T) {
 			})
 			t.Logf("both sides agree %.1f s later", agreed.Seconds())
 		})
+	}
+	for _, name := range []string{"edge-1", "edge-2"} {
+		a := w.agent(t, name)
+		hub, spoke := a.in("team-a")
+		t.Run("Live/"+name, func(t *testing.T) { played++; lives(t, w.look(t, a, hub, spoke, "live-"+name)) })
 	}
 	w.silent(t, 10*time.Second)
 	t.Run("NothingIsRefused", func(t *testing.T) { w.audited(t, false) })

@@ -78,6 +78,23 @@ func (v *view) says(t *testing.T, texts []string, verb string, args ...string) {
 	})
 }
 
+// lives plays what the users of the hub's Argo CD see and do of an Application. What is of an
+// autonomous agent they see, and do not touch.
+func lives(t *testing.T, v *view) {
+	stories := []struct {
+		name string
+		play func(*testing.T, *view)
+	}{{"Seen", seen}, {"Terminal", terminal}, {"Kubectl", kubectl}, {"Touched", touched}, {"Away", liveAway}}
+	if v.w.autonomous[v.a.name] {
+		stories[3].play = untouched
+	}
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) { s.play(t, v) })
+	}
+	v.says(t, nil, "sync") // what was deleted
+	within(t, time.Minute, v.hub.is(v.name, healthy))
+}
+
 // An object is one of the Application's, as the queries of argocd-server name it.
 type object struct{ group, version, kind, name string }
 
@@ -90,10 +107,7 @@ var (
 func (v *view) ask(ctx context.Context, method, what string, o object, more url.Values, body any) (code int, answer []byte, err error) {
 	q := url.Values{
 		"appNamespace": {v.hub.namespace}, "namespace": {v.name}, "resourceName": {o.name},
-		"group": {o.group}, "version": {o.version}, "kind": {o.kind}, "project": {"default"},
-	}
-	if v.w.autonomous[v.a.name] {
-		q.Set("project", v.a.name+"-default")
+		"group": {o.group}, "version": {o.version}, "kind": {o.kind}, "project": {v.project()},
 	}
 	for key, values := range more {
 		q[key] = values
@@ -150,13 +164,7 @@ func seen(t *testing.T, v *view) {
 	pod := v.pods(t)[0].Name
 	v.says(t, []string{"Deployment/web", "ReplicaSet/web-", "Pod/" + pod, "ConfigMap/settings"}, "get", "--output", "tree=detailed")
 	v.says(t, []string{"greeting: hello"}, "manifests", "--source", "live")
-	within(t, patience, func(ctx context.Context) error {
-		text, err := v.live(ctx, web)
-		if err == nil && !strings.Contains(text, "example/web:1") {
-			err = fmt.Errorf("the live Deployment is %s", text)
-		}
-		return err
-	})
+	within(t, patience, func(ctx context.Context) error { return v.shows(ctx, web, "example/web:1") })
 	v.event(t, pod)
 	out, err := v.argocd(t.Context(), "logs", "--tail", "5")
 	require.NoError(t, err)
@@ -271,75 +279,73 @@ func (p place) podSays(t *testing.T, line string) {
 
 // touched: what is changed, restarted and deleted from the hub.
 func touched(t *testing.T, v *view) {
-	before := v.pods(t)[0].Name
 	v.says(t, nil, "patch-resource", "--kind", "ConfigMap", "--resource-name", "settings", "--namespace", v.name,
 		"--patch", `{"data":{"greeting":"patched"}}`, "--patch-type", "application/merge-patch+json")
+	within(t, patience, func(ctx context.Context) error { return v.shows(ctx, settings, "patched") })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := v.hub.ArgoCD(ctx, "app", "actions", "run", v.hub.namespace+"/"+v.name, "restart", "--kind", "Deployment")
+	require.NoError(t, err)
+	require.Zero(t, r.Code, r.Stderr)
+	within(t, patience, func(ctx context.Context) error { return v.shows(ctx, web, "kubectl.kubernetes.io/restartedAt") })
+	v.says(t, nil, "delete-resource", "--kind", "ConfigMap", "--resource-name", "settings", "--namespace", v.name)
 	within(t, patience, func(ctx context.Context) error {
-		text, err := v.live(ctx, settings)
-		if err == nil && !strings.Contains(text, "patched") {
-			err = fmt.Errorf("the ConfigMap is %s", text)
+		code, answer, err := v.ask(ctx, http.MethodGet, "resource", settings, nil, nil)
+		if err == nil && code == http.StatusOK {
+			err = fmt.Errorf("the ConfigMap is there: %s", answer)
 		}
 		return err
 	})
-	v.says(t, []string{"restart"}, "actions", "list", "--kind", "Deployment") // the CLI has these words in another order
-	v.says(t, nil, "delete-resource", "--kind", "Pod", "--resource-name", before, "--namespace", v.name)
-	within(t, patience, func(ctx context.Context) error {
-		text, err := v.live(ctx, object{"", "v1", "Pod", before})
-		if err == nil && !strings.Contains(text, "deletionTimestamp") {
-			return fmt.Errorf("pod %s is there", before)
-		}
-		return nil
-	})
 }
 
-// restarted has the action run that the UI calls restart.
-func (v *view) restart(ctx context.Context) error {
-	code, answer, err := v.ask(ctx, http.MethodPost, "resource/actions", web, nil, "restart")
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("restart: %d: %s", code, answer)
+// untouched: an autonomous agent's user decides what is done on his cluster.
+func untouched(t *testing.T, v *view) {
+	r, err := v.hub.ArgoCD(t.Context(), "app", "actions", "run", v.hub.namespace+"/"+v.name, "restart", "--kind", "Deployment")
+	require.NoError(t, err)
+	require.NotZero(t, r.Code)
+	require.Contains(t, r.Stderr, "rule autonomous")
+}
+
+// shows checks that the live manifest of an object has a text.
+func (v *view) shows(ctx context.Context, o object, text string) error {
+	is, err := v.live(ctx, o)
+	if err == nil && !strings.Contains(is, text) {
+		err = fmt.Errorf("%s %s does not say %q: %s", o.kind, o.name, text, is)
 	}
 	return err
 }
 
-// terminal has a shell on a pod by argocd-server's websocket, and returns what it prints.
-func (v *view) terminal(t *testing.T, command, wanted string) error {
+// project returns that of the Application on the hub.
+func (v *view) project() string {
+	if v.w.autonomous[v.a.name] {
+		return v.a.name + "-default"
+	}
+	return "default"
+}
+
+// terminal: a shell on a pod by argocd-server's websocket. What pods of this cluster run is on
+// this machine.
+func terminal(t *testing.T, v *view) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	project := "default"
-	if v.w.autonomous[v.a.name] {
-		project = v.a.name + "-default"
+	q := url.Values{
+		"pod": {v.pods(t)[0].Name}, "container": {"web"}, "namespace": {v.name},
+		"appName": {v.name}, "appNamespace": {v.hub.namespace}, "projectName": {v.project()},
 	}
-	q := url.Values{"pod": {v.pods(t)[0].Name}, "container": {"web"}, "appName": {v.name}, "appNamespace": {v.hub.namespace}, "projectName": {project}, "namespace": {v.name}}
 	c, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(v.hub.ArgoCDServerURL(), "http")+"/terminal?"+q.Encode(),
 		&websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {"argocd.token=none"}}})
-	if err != nil {
-		return err
-	}
+	require.NoError(t, err)
 	defer c.CloseNow()
-	say := func(operation, data string) error {
-		text, err := json.Marshal(fields{"operation": operation, "data": data, "rows": 24, "cols": 80})
-		if err != nil {
-			return err
-		}
-		return c.Write(ctx, websocket.MessageText, text)
-	}
-	if err := say("stdin", command+"\n"); err != nil {
-		return err
-	}
+	text, err := json.Marshal(fields{"operation": "stdin", "data": "echo $((6*7)) is said\n"})
+	require.NoError(t, err)
+	require.NoError(t, c.Write(ctx, websocket.MessageText, text))
 	var printed strings.Builder
-	for {
+	for !strings.Contains(printed.String(), "42 is said") {
 		_, text, err := c.Read(ctx)
-		if err != nil {
-			return fmt.Errorf("%w, after %q", err, printed.String())
-		}
+		require.NoError(t, err, "after %q", printed.String())
 		var said struct{ Operation, Data string }
-		if err := json.Unmarshal(text, &said); err != nil {
-			return err
-		}
+		require.NoError(t, json.Unmarshal(text, &said))
 		printed.WriteString(said.Data)
-		if strings.Contains(printed.String(), wanted) {
-			return nil
-		}
 	}
 }
 
@@ -378,6 +384,39 @@ func (v *view) kubeconfig(t *testing.T) string {
 	return file
 }
 
+// kubectl: the real one at the resource proxy gets what is managed, follows logs, and runs
+// commands whose end it sees; what is not managed, or nobody's to see, it is refused by a rule.
+func kubectl(t *testing.T, v *view) {
+	pod := v.pods(t)[0].Name
+	out, fault, err := v.kubectl(t, "", "get", "deployment", "web", "-o", "name")
+	require.NoError(t, err, fault)
+	require.Equal(t, "deployment.apps/web\n", out)
+	out, fault, err = v.kubectl(t, "", "logs", pod, "--tail", "3")
+	require.NoError(t, err, fault)
+	require.Equal(t, 3, strings.Count(out, "\n"), out)
+	// The node of this cluster does not tell that the input ends, nor how a command has.
+	out, fault, err = v.kubectl(t, "said\n", "exec", "-i", pod, "--", "sh", "-c", "read x; echo $x by hand")
+	require.NoError(t, err, fault)
+	require.Equal(t, "said by hand\n", out)
+	is, err := v.spoke.Dynamic().Resource(configMaps).Namespace(v.name).Get(t.Context(), "settings", metav1.GetOptions{})
+	require.NoError(t, err)
+	const tracking = "argocd.argoproj.io/tracking-id" // what is applied without it is no longer the Application's
+	applied := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","annotations":{%q:%q}},"data":{"more":"applied"}}`, tracking, is.GetAnnotations()[tracking])
+	out, fault, err = v.kubectl(t, applied, "apply", "--server-side", "-f", "-")
+	if v.w.autonomous[v.a.name] {
+		require.Error(t, err, out)
+		require.Contains(t, fault, "rule autonomous")
+	} else {
+		require.NoError(t, err, fault)
+		within(t, patience, func(ctx context.Context) error { return v.shows(ctx, settings, "applied") })
+	}
+	for _, args := range [][]string{{"get", "pods"}, {"get", "configmap", "kube-root-ca.crt"}, {"delete", "configmap", "kube-root-ca.crt"}} {
+		_, fault, err := v.kubectl(t, "", args...)
+		require.Error(t, err, args)
+		require.Contains(t, fault, "rule ", args)
+	}
+}
+
 // kubectl runs the real one at the resource proxy.
 func (v *view) kubectl(t *testing.T, input string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
@@ -406,9 +445,9 @@ func liveAway(t *testing.T, v *view) {
 	_, err := v.live(t.Context(), web)
 	require.ErrorContains(t, err, v.a.name)
 	require.Less(t, time.Since(began), time.Second)
-	_, fault, err := v.kubectl(t, "", "get", "deployment", "web")
+	_, fault, err := v.kubectl(t, "", "get", "--raw", "/version")
 	require.Error(t, err)
-	require.Contains(t, fault, "is not connected")
+	require.Contains(t, fault, "agent "+v.a.name+" is not ")
 	v.says(t, []string{"Deployment/web"}, "get", "--output", "tree=detailed")
 	require.NoError(t, v.a.Start(t.Context()))
 	took := within(t, patience, func(ctx context.Context) error { _, err := v.live(ctx, web); return err })

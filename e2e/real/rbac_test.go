@@ -157,6 +157,18 @@ func (w *world) install(t *testing.T) {
 	for cluster := range w.rights {
 		w.grant(t, cluster)
 	}
+	w.let(t)
+}
+
+// let gives agents the rights for live access, of which not all are used by every story.
+func (w *world) let(t *testing.T) {
+	if !w.proxies.are() {
+		return
+	}
+	r := readRights(t, "agent", "agent/live", "agent/live/secrets", "agent/live/write", "agent/live/exec")
+	for _, cluster := range w.clusters[1:] {
+		require.NoError(t, w.stack.Cluster(cluster).Apply(t.Context(), r.manifests))
+	}
 }
 
 // grant gives our program on a cluster its rights.

@@ -30,7 +30,7 @@ var requestDeaths = flag.Int("request-deaths", 5, "how often the principal dies 
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorldBy(t, map[string][]string{"": {grpc}, "edge-1": {grpc}, "edge-2": {grpc}}, []string{"edge-2"},
-		stack.ClusterConfig{Name: "hub", Controllers: true, Etcd: true, Server: true, ApplicationNamespaces: []string{"edge-*"}},
+		stack.ClusterConfig{Name: "hub", Controllers: true, Etcd: true, Server: true, RedisProxy: true, ApplicationNamespaces: []string{"edge-*"}},
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},
 		stack.ClusterConfig{Name: "spoke-2", ArgoCD: true},
 	)
@@ -57,6 +57,10 @@ func TestRequests(t *testing.T) {
 				w.settled(t, a)
 			})
 		}
+	}
+	for _, name := range []string{"edge-1", "edge-2"} {
+		a := w.agent(t, name)
+		t.Run("Live/"+name, func(t *testing.T) { lives(t, w.look(t, a, a.hub, a.spoke, "live")) })
 	}
 	t.Run("ClustersAreShownAsTheyAre", func(t *testing.T) { clustersShown(t, w) })
 	w.audited(t, false)

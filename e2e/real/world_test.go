@@ -51,6 +51,7 @@ type world struct {
 	revoked    map[string][]span   // of the audit logs, by cluster: what is refused there is meant to be
 	autonomous map[string]bool     // which agents are; all others are managed
 	redis      string              // of the hub's Argo CD, where it runs
+	proxies    proxies             // for it to see what is on the spokes
 	mortals    bool                // the programs with failpoints are built
 	flags      map[string][]string // further ones, by agent, "" for the principal
 }
@@ -105,6 +106,9 @@ func newWorldBy(t *testing.T, flags map[string][]string, autonomous []string, cl
 	if clusters[0].Server {
 		w.redis = w.hub.RedisAddress()
 	}
+	if clusters[0].RedisProxy {
+		w.proxies = proxies{redis: w.hub.RedisProxyAddress(), api: fmt.Sprint("127.0.0.1:", w.port(t))}
+	}
 	for _, agent := range autonomous {
 		w.autonomous[agent] = true
 	}
@@ -125,6 +129,9 @@ func newWorldBy(t *testing.T, flags map[string][]string, autonomous []string, cl
 	w.install(t)
 	w.ctl(t, "pki", "init")
 	w.ctl(t, "pki", "issue", "principal", "--ip", "127.0.0.1")
+	if w.proxies.are() {
+		w.ctl(t, "pki", "issue", "resource-proxy", "--ip", "127.0.0.1")
+	}
 	w.stores = newStores(t, w)
 	w.leafPort, w.grpcPort = w.port(t), w.port(t)
 	w.principal = w.newPrincipal(t)
@@ -145,11 +152,41 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 	if w.redis != "" {
 		args = append(args, "--redis-server-address", w.redis, "--stale-after", stale.String())
 	}
+	args = append(args, w.proxies.principal()...)
 	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
 		append([]string{
 			"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--grpc-listen", fmt.Sprint("127.0.0.1:", w.grpcPort),
 			"--admin-listen", w.desk(),
 		}, append(args, w.flags[""]...)...)...)
+}
+
+// proxies are where the principal serves what is on spokes to the hub's Argo CD; the zero ones
+// are not there.
+type proxies struct{ redis, api string }
+
+func (p proxies) are() bool { return p.api != "" }
+
+// principal, agent and spoke are the flags by which the programs know: the principal, agent
+// create, and an agent on a cluster.
+func (p proxies) principal() []string {
+	if !p.are() {
+		return []string{"--enable-resource-proxy=false"}
+	}
+	return []string{"--redis-proxy-listen", p.redis, "--resource-proxy-listen", p.api, "--resource-proxy-address", p.api}
+}
+
+func (p proxies) agent() []string {
+	if !p.are() {
+		return nil
+	}
+	return []string{"--resource-proxy-server", p.api}
+}
+
+func (p proxies) spoke(c *stack.Cluster) []string {
+	if !p.are() || c.Process(stack.Redis) == nil {
+		return nil
+	}
+	return []string{"--redis-addr", c.RedisAddress(), "--live-allow", "exec,attach,port-forward"}
 }
 
 // stale is how long an agent may be away before its cluster is shown as failed.
@@ -228,7 +265,7 @@ func (w *world) ctl(t *testing.T, args ...string) string {
 
 // register makes an agent known, and gives it its certificate.
 func (w *world) register(t *testing.T, name string) {
-	w.ctl(t, "agent", "create", name, "--mode", w.mode(name))
+	w.ctl(t, append([]string{"agent", "create", name, "--mode", w.mode(name)}, w.proxies.agent()...)...)
 	w.ctl(t, "pki", "issue", "agent", name, "--agent-context", spokes[name])
 }
 
@@ -270,7 +307,7 @@ func (w *world) newAgent(t *testing.T, name string) *agent {
 		client = oldClient
 	}
 	a.program = w.program(t, "agent", cluster, w.account(t, cluster), client,
-		append([]string{"--agent-mode", w.mode(name), "--server-address", host, "--server-port", at}, w.flags[name]...)...)
+		slices.Concat([]string{"--agent-mode", w.mode(name), "--server-address", host, "--server-port", at}, w.proxies.spoke(cluster), w.flags[name])...)
 	w.agents[name] = a
 	return a
 }

@@ -23,7 +23,8 @@ import (
 // permitted, and what it writes is forgotten after a day at the latest.
 type Confined struct {
 	cfg   ConfinedConfig
-	slots chan struct{}
+	slots chan struct{} // full if there may be no more connections
+	room  chan struct{} // see behind
 }
 
 // ConfinedConfig is what a Confined is made of. All fields are needed.
@@ -42,11 +43,16 @@ func NewConfined(c ConfinedConfig) (*Confined, error) {
 	case c.Conns < 1:
 		return nil, fmt.Errorf("redis: %d connections", c.Conns)
 	}
-	return &Confined{cfg: c, slots: make(chan struct{}, c.Conns)}, nil
+	return &Confined{cfg: c, slots: make(chan struct{}, c.Conns), room: make(chan struct{}, maxUnderWay)}, nil
 }
 
 // maxShared is the largest value that an agent may keep in the hub's Redis, in bytes.
-const maxShared = 16 << 20
+const maxShared = 8 << 20
+
+// maxUnderWay is how much an agent may have asked that it has not been told: an agent that does
+// not read takes no more of the principal's memory than so many values, and one besides for
+// each of its connections.
+const maxUnderWay = 16
 
 // Serve implements [proxy.Service].
 func (d *Confined) Serve(ctx context.Context, c net.Conn) {
@@ -54,11 +60,10 @@ func (d *Confined) Serve(ctx context.Context, c net.Conn) {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
 	default:
-		_, _ = c.Write(failure("ERR max number of clients reached")) // the agent hears that it is closed anyway
-		_ = c.Close()
+		turnAway(c)
 		return
 	}
-	newSession(c, d, behind{d.cfg.Redis, maxShared, d.cfg.Prefix}, d.cfg.Log).run(ctx)
+	newSession(c, d, behind{d.cfg.Redis, maxShared, maxHeard, d.cfg.Prefix, d.room}, d.cfg.Log).run(ctx)
 }
 
 func (*Confined) open() bool { return true }
@@ -168,7 +173,7 @@ func (d *Confined) expire(args []string) ([]string, error) {
 }
 
 func (d *Confined) publish(args []string) ([]string, error) {
-	if len(args) != 2 {
+	if len(args) != 2 || len(args[0])+len(args[1]) > maxHeard/2 {
 		return nil, errArguments
 	}
 	return []string{d.cfg.Prefix + args[0], args[1]}, nil

@@ -45,8 +45,9 @@ type Config struct {
 
 // A Proxy is a Redis to the hub's Argo CD.
 type Proxy struct {
-	cfg    Config
-	spokes *spokes
+	cfg     Config
+	spokes  *spokes
+	clients chan struct{} // full if there may be no more
 }
 
 // New returns a Proxy, which does nothing until Run is called.
@@ -66,7 +67,7 @@ func New(c Config) (*Proxy, error) {
 		c.Timeout = time.Second
 	}
 	return &Proxy{
-		cfg: c,
+		cfg: c, clients: make(chan struct{}, maxClients),
 		spokes: &spokes{
 			open: c.Open, timeout: c.Timeout, limit: maxValue, kept: newKept(c.Keep), log: c.Log,
 			gates: map[string]*gate{}, failing: map[string]failing{}, counts: map[Outcome]uint64{},
@@ -74,38 +75,39 @@ func New(c Config) (*Proxy, error) {
 	}, nil
 }
 
-// Run serves clients until ctx is done, and returns its cause, or until none can be accepted.
+// Addr returns where clients connect to.
+func (p *Proxy) Addr() net.Addr { return p.cfg.Listener.Addr() }
+
+// Run serves clients until ctx is done, and returns its cause, or until the listener is closed.
 // An agent or a Redis that is away is no failure. It is called once.
 func (p *Proxy) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	var serving sync.WaitGroup
-	defer serving.Wait()
+	var listening sync.WaitGroup
+	defer listening.Wait()
 	defer stop()
 	heard := newChannels(p.cfg.Open, func(run func(context.Context)) func() {
 		ctx, stop := context.WithCancel(ctx)
-		serving.Go(func() { run(ctx) })
+		listening.Go(func() { run(ctx) })
 		return stop
 	}, p.cfg.Log)
-	end := context.AfterFunc(ctx, func() { _ = p.cfg.Listener.Close() })
-	defer end()
-	defer p.cfg.Listener.Close() // nobody is to wait there
-	for {
-		c, err := p.cfg.Listener.Accept()
-		if ctx.Err() != nil {
-			if err == nil {
-				_ = c.Close() // nothing was said on it
-			}
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("redis: serve Argo CD: %w", err)
-		}
-		serving.Go(func() { p.serve(ctx, c, heard) })
+	if err := proxy.Accept(ctx, p.cfg.Listener, func(ctx context.Context, c net.Conn) { p.serve(ctx, c, heard) }); ctx.Err() == nil {
+		return fmt.Errorf("redis: serve Argo CD: %w", err)
 	}
+	return context.Cause(ctx)
 }
+
+// maxClients is how many connections of clients there may be at a time.
+const maxClients = 4096
 
 // serve serves one client.
 func (p *Proxy) serve(ctx context.Context, c net.Conn, heard *channels) {
+	select {
+	case p.clients <- struct{}{}:
+		defer func() { <-p.clients }()
+	default:
+		turnAway(c)
+		return
+	}
 	if p.cfg.TLS != nil {
 		secured := tls.Server(c, p.cfg.TLS)
 		handshake, stop := context.WithTimeout(ctx, connecting)
@@ -127,7 +129,7 @@ func (p *Proxy) serve(ctx context.Context, c net.Conn, heard *channels) {
 			return
 		}
 	}
-	newSession(c, d, behind{server: p.cfg.Hub, limit: maxValue}, d.log).run(ctx)
+	newSession(c, d, behind{server: p.cfg.Hub, limit: maxValue, said: maxValue}, d.log).run(ctx)
 }
 
 // A reception is the desk of one client of a Proxy.

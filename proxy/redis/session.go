@@ -20,6 +20,7 @@ type session struct {
 	in     *reader
 	desk   desk
 	behind *upstream
+	room   chan struct{}
 	ears   *ears
 	log    *zap.Logger
 
@@ -81,18 +82,20 @@ const pending = 64
 // A behind is the Redis that answers what is not answered before it.
 type behind struct {
 	server Server
-	limit  int    // of what a client says, and is told, in bytes
-	prefix string // of the channels that clients may name
+	limit  int           // of what a client says, and is told, in bytes
+	said   int           // of what is said on channels, in bytes
+	prefix string        // of the channels that clients may name
+	room   chan struct{} // full if no more may be asked, or be under way to clients; nil is room for all
 }
 
 func newSession(c net.Conn, d desk, b behind, log *zap.Logger) *session {
 	s := &session{
-		conn: c, in: newReader(c, b.limit), desk: d, log: log, version: 2, known: d.open(), heard: map[ear]func(){},
+		conn: c, in: newReader(c, b.limit), desk: d, room: b.room, log: log, version: 2, known: d.open(), heard: map[ear]func(){},
 		answers: make(chan *answer, pending), pushes: make(chan func(version) []byte, pending),
 		due: due{of: map[string]bool{}, wake: make(chan struct{}, 1)},
 	}
 	s.behind = &upstream{server: b.server, limit: b.limit, requests: make(chan request, pending), log: log}
-	s.ears = newEars(func(ctx context.Context) (*line, error) { return b.server.dial(ctx, 2, b.limit) }, b.prefix, log)
+	s.ears = newEars(func(ctx context.Context) (*line, error) { return b.server.dial(ctx, 2, b.said) }, b.prefix, log)
 	return s
 }
 
@@ -119,6 +122,9 @@ func (s *session) run(ctx context.Context) {
 	}
 	close(s.answers)
 	<-written
+	for a := range s.answers {
+		a.end() // nobody is told
+	}
 	stop()
 	for _, stop := range s.heard {
 		stop()
@@ -130,6 +136,7 @@ func (s *session) run(ctx context.Context) {
 // read takes commands until the client ends.
 func (s *session) read(ctx context.Context) error {
 	for {
+		s.attend()
 		args, err := s.in.command()
 		if err != nil {
 			if errors.Is(err, errProtocol) || errors.Is(err, errTooLarge) {
@@ -145,12 +152,23 @@ func (s *session) read(ctx context.Context) error {
 	}
 }
 
+// attend has a client say who it is soon, and in few words.
+func (s *session) attend() {
+	s.in.limit = s.behind.limit
+	deadline := time.Time{}
+	if !s.known {
+		s.in.limit, deadline = min(s.in.limit, maxAsk), time.Now().Add(connecting)
+	}
+	_ = s.conn.SetReadDeadline(deadline) // a connection that cannot is closed
+}
+
 // say has an answer written after those before; false if nobody writes any more.
 func (s *session) say(ctx context.Context, a *answer) bool {
 	select {
 	case s.answers <- a:
 		return true
 	case <-ctx.Done():
+		a.end()
 		return false
 	}
 }
@@ -177,6 +195,14 @@ func (s *session) take(ctx context.Context, name string, args [][]byte) *answer 
 		text = asked(args)
 	}
 	a = newAnswer()
+	if s.room != nil {
+		select {
+		case s.room <- struct{}{}:
+			a.release = func() { <-s.room }
+		case <-ctx.Done():
+			return a
+		}
+	}
 	select {
 	case s.behind.requests <- request{text, s.version, a}:
 	case <-ctx.Done():
@@ -198,40 +224,41 @@ func asked(args [][]byte) []byte {
 func (s *session) write(ctx context.Context) {
 	spoken := version(2)
 	for {
-		text, ok := s.next(ctx, &spoken)
+		text, of, ok := s.next(ctx, &spoken)
 		if !ok {
 			return
 		}
-		if len(text) == 0 {
-			continue
+		var err error
+		if len(text) > 0 {
+			_ = s.conn.SetWriteDeadline(time.Now().Add(slowest)) // a connection that cannot is closed
+			_, err = s.conn.Write(text)
 		}
-		_ = s.conn.SetWriteDeadline(time.Now().Add(slowest)) // a connection that cannot is closed
-		if _, err := s.conn.Write(text); err != nil {
+		of.end()
+		if err != nil {
 			return
 		}
 	}
 }
 
-// next returns what the client is to be told next; false at the end. Whoever subscribes is
-// told so before it hears anything.
-func (s *session) next(ctx context.Context, v *version) ([]byte, bool) {
+// next returns what the client is to be told next, and the answer that it is, if it is one;
+// false at the end. Whoever subscribes is told so before it hears anything.
+func (s *session) next(ctx context.Context, v *version) (text []byte, of *answer, more bool) {
 	select {
-	case a, more := <-s.answers:
-		return a.await(ctx, v), more
+	case of, more = <-s.answers:
+		return of.await(ctx, v), of, more
 	default:
 	}
 	select {
-	case a, more := <-s.answers:
-		return a.await(ctx, v), more
+	case of, more = <-s.answers:
+		return of.await(ctx, v), of, more
 	case push := <-s.pushes:
-		return push(*v), true
+		return push(*v), nil, true
 	case <-s.due.wake:
-		var text []byte
 		for channel := range s.due.take() {
 			text = append(text, v.message("", channel, "")...)
 		}
-		return text, true
+		return text, nil, true
 	case <-ctx.Done():
-		return nil, false
+		return nil, nil, false
 	}
 }

@@ -28,8 +28,8 @@ type Spoke struct {
 type SpokeConfig struct {
 	Redis Server // of the agent's Argo CD
 	// Has reports whether the agent has an Application, and tells of it; the namespace "" is
-	// that of Argo CD.
-	Has func(namespace, name string) bool
+	// that of Argo CD. It fails if that is not known yet.
+	Has func(namespace, name string) (bool, error)
 	Log *zap.Logger
 }
 
@@ -56,14 +56,21 @@ func (s *Spoke) Serve(ctx context.Context, c net.Conn) {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	default:
-		_, _ = c.Write(failure("ERR max number of clients reached")) // the hub hears that it is closed anyway
+		turnAway(c)
 		return
 	}
 	v := visit{Spoke: s, hub: c, in: newReader(c, maxAsk)}
 	defer v.close()
-	if err := v.run(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
+	if err := v.run(ctx); ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		s.cfg.Log.Debug("what the hub asks of Redis has ended", zap.Error(err))
 	}
+}
+
+// turnAway closes a connection that is one too many.
+func turnAway(c net.Conn) {
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = c.Write(failure("ERR max number of clients reached")) // who is not told is closed, too
+	_ = c.Close()
 }
 
 // maxAsk is the largest thing that a hub may ask, in bytes.
@@ -90,18 +97,16 @@ func (v *visit) close() {
 	}
 }
 
-// run answers until the hub has nothing to ask any more, or Redis breaks.
-func (v *visit) run(ctx context.Context) error {
-	for {
+// run answers until the hub has nothing to ask any more, or Redis breaks, and returns why.
+func (v *visit) run(ctx context.Context) (why error) {
+	for why == nil {
 		_ = v.hub.SetReadDeadline(time.Now().Add(2 * silence)) // who listens asks whether it is still there
-		args, err := v.in.command()
-		if err != nil {
-			return err
-		}
-		if err := v.answer(ctx, strings.ToUpper(string(args[0])), args[1:]); err != nil {
-			return err
+		var args [][]byte
+		if args, why = v.in.command(); why == nil {
+			why = v.answer(ctx, strings.ToUpper(string(args[0])), args[1:])
 		}
 	}
+	return why
 }
 
 func (v *visit) answer(ctx context.Context, name string, args [][]byte) error {
@@ -125,10 +130,14 @@ func (v *visit) answer(ctx context.Context, name string, args [][]byte) error {
 // allowed returns why something may not be read, "" if it may.
 func (v *visit) allowed(text string) string {
 	k, ok := ParseKey(text)
-	switch {
-	case !ok:
+	if !ok {
 		return refused + "the hub reads nothing else of an agent's Redis than app|resources-tree|… and app|managed-resources|…"
-	case !v.cfg.Has(k.Namespace, k.Name):
+	}
+	has, err := v.cfg.Has(k.Namespace, k.Name)
+	switch {
+	case err != nil:
+		return "ERR " + err.Error()
+	case !has:
 		return refused + "the agent has no such Application"
 	}
 	return ""

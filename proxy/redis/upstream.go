@@ -14,6 +14,7 @@ type answer struct {
 	done    chan struct{}
 	text    []byte  // good once done is closed
 	version version // in which is said what comes after it; 0 is as before
+	release func()  // is called once it needs no room any more; nil if it never has any
 }
 
 func newAnswer() *answer { return &answer{done: make(chan struct{})} }
@@ -45,6 +46,13 @@ func (a *answer) await(ctx context.Context, v *version) []byte {
 		*v = a.version
 	}
 	return a.text
+}
+
+// end says that the answer has been said, or that nobody is to hear it.
+func (a *answer) end() {
+	if a != nil && a.release != nil {
+		a.release()
+	}
 }
 
 // A request is what a client asks of the Redis behind.

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 
 	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/proxy"
 )
 
 // The services of a principal's process.
@@ -37,29 +38,13 @@ func NewDoor(c DoorConfig) (*Door, error) {
 	return &Door{c}, nil
 }
 
-// Run serves connections until ctx is done, and returns its cause, or until none can be
-// accepted. While the principal is away connections are closed as they come. It is called once.
+// Run serves connections until ctx is done, and returns its cause, or until the listener is
+// closed. While the principal is away connections are closed as they come. It is called once.
 func (d *Door) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	defer stop()
-	end := context.AfterFunc(ctx, func() { _ = d.cfg.Listener.Close() })
-	defer end()
-	defer d.cfg.Listener.Close() // nobody is to wait there
-	for {
-		c, err := d.cfg.Listener.Accept()
-		if ctx.Err() != nil {
-			if err == nil {
-				_ = c.Close() // nothing was said on it
-			}
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("share: serve %s: %w", d.cfg.Service, err)
-		}
-		serving.Go(func() { d.serve(ctx, c) })
+	if err := proxy.Accept(ctx, d.cfg.Listener, d.serve); ctx.Err() == nil {
+		return fmt.Errorf("share: serve %s: %w", d.cfg.Service, err)
 	}
+	return context.Cause(ctx)
 }
 
 func (d *Door) serve(ctx context.Context, near net.Conn) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,8 +15,9 @@ import (
 
 // A Forward is a service that ends at one address.
 type Forward struct {
-	cfg   ForwardConfig
-	slots chan struct{}
+	cfg    ForwardConfig
+	slots  chan struct{}
+	warned atomic.Int64 // when it was said last that there are too many connections, in Unix seconds
 }
 
 // ForwardConfig is what a Forward is made of. All fields are needed.
@@ -45,7 +47,7 @@ func (f *Forward) Serve(ctx context.Context, c net.Conn) {
 	case f.slots <- struct{}{}:
 		defer func() { <-f.slots }()
 	default:
-		f.cfg.Log.Warn("too many connections are open to a server that is shared", zap.String("address", f.cfg.Address), zap.Int("connections", f.cfg.Conns))
+		f.full(time.Now().Unix())
 		_ = c.Close() // nothing was said on it
 		return
 	}
@@ -56,6 +58,13 @@ func (f *Forward) Serve(ctx context.Context, c net.Conn) {
 		return
 	}
 	join(ctx, near, c)
+}
+
+// full says that there are too many connections, once a minute.
+func (f *Forward) full(now int64) {
+	if last := f.warned.Load(); now-last >= 60 && f.warned.CompareAndSwap(last, now) {
+		f.cfg.Log.Warn("too many connections are open to a server that is shared", zap.String("address", f.cfg.Address), zap.Int("connections", f.cfg.Conns))
+	}
 }
 
 // join has each of two connections say what the other hears, until both have ended, one has

@@ -1,6 +1,7 @@
 package linktest
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
@@ -139,10 +140,10 @@ func longAbsence(w *world) {
 	}
 }
 
-// reconnects: after each of a hundred cuts both sides are up again.
+// reconnects: after each of a hundred cuts, or of so many, both sides are up again.
 func reconnects(w *world) {
 	h, a := w.pair("alpha")
-	for range 100 {
+	for range cmp.Or(w.reconnects, 100) {
 		w.apart(Cut, h, a)
 		w.heal("alpha")
 	}

@@ -23,6 +23,8 @@ type Adapter struct {
 	// Within calls test, once. It is synctest.Test for a transport that needs no real time,
 	// and Plainly for others.
 	Within func(t *testing.T, test func(t *testing.T))
+	// Reconnects is how often in a row the line is cut and healed; 0 is a hundred times.
+	Reconnects int
 }
 
 // Plainly calls test with t.

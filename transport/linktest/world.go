@@ -20,11 +20,13 @@ const patience = 3 * time.Minute
 type world struct {
 	*testing.T
 	Network
-	traits  Traits
-	ctx     context.Context
-	hub     transport.Hub // nil while it is stopped
-	ends    []*end        // that were opened
-	numbers int           // messages made
+	traits Traits
+	// reconnects is the Adapter's.
+	reconnects int
+	ctx        context.Context
+	hub        transport.Hub // nil while it is stopped
+	ends       []*end        // that were opened
+	numbers    int           // messages made
 }
 
 // newWorld returns a world without processes. When the test ends, so do its Links, its
@@ -32,7 +34,7 @@ type world struct {
 func newWorld(t *testing.T, a Adapter) *world {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
-	w := &world{T: t, traits: a.Traits, Network: a.New(t)}
+	w := &world{T: t, traits: a.Traits, reconnects: a.Reconnects, Network: a.New(t)}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, fmt.Errorf("not within %v", patience))
 	w.ctx = ctx
 	t.Cleanup(func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
 // rawClient connects as north where clients do, and greets as one.
@@ -144,4 +145,14 @@ func (s *siege) client(agent string) transport.Link {
 	require.NoError(s, err)
 	s.Cleanup(func() { require.NoError(s, l.Close()) })
 	return l
+}
+
+func clientAddr(t testing.TB, h *Hub) string {
+	a, err := h.ClientAddr(t.Context())
+	require.NoError(t, err)
+	return a
+}
+
+func clientConfig(t testing.TB, p tlstest.Authority, agent, connect string) ClientConfig {
+	return ClientConfig{Common: quick(t, t.TempDir()), Agent: agent, Connect: connect, Credentials: p.Client(t, agent)}
 }

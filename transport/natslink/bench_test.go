@@ -62,6 +62,59 @@ func BenchmarkThroughput(b *testing.B) {
 	require.NoError(b, <-sent)
 }
 
+// inUse returns how many bytes of memory are in use.
+func inUse() (bytes uint64) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// BenchmarkAgentMemory measures what an agent costs its own process that has been told a hundred
+// objects of 2 KiB, and says as many, with a server of its own and without. What the hub has for
+// it was there before. Use -benchtime 30x.
+func BenchmarkAgentMemory(b *testing.B) {
+	text := strings.Repeat("x", 2<<10)
+	for name, connect := range map[string]func(testing.TB, tlstest.Authority, *Hub, string) (transport.Dialer, error){
+		"Leaf": func(t testing.TB, p tlstest.Authority, h *Hub, agent string) (transport.Dialer, error) {
+			return NewLeaf(leafConfig(t, p, agent, addr(t, h)))
+		},
+		"Client": func(t testing.TB, p tlstest.Authority, h *Hub, agent string) (transport.Dialer, error) {
+			return NewClient(clientConfig(t, p, agent, clientAddr(t, h)))
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			p := tlstest.NewAuthority(b)
+			c := hubConfig(b, p)
+			c.ClientListen = anyPort
+			h, _ := startHub(b, c)
+			var hubs []transport.Link
+			for i := range b.N {
+				hub, err := h.Link(b.Context(), fmt.Sprint("agent-", i))
+				require.NoError(b, err)
+				for k := range 100 {
+					require.NoError(b, hub.Send(b.Context(), value(fmt.Sprint("key-", k), text)))
+				}
+				hubs = append(hubs, hub)
+			}
+			before := inUse()
+			for i, hub := range hubs {
+				d, err := connect(b, p, h, fmt.Sprint("agent-", i))
+				require.NoError(b, err)
+				agent, err := d.Dial(b.Context())
+				require.NoError(b, err)
+				defer func() { require.NoError(b, agent.Close()) }()
+				for k := range 100 {
+					require.NoError(b, agent.Send(b.Context(), value(fmt.Sprint("key-", k), text)))
+				}
+				await(b, agent, isValue("key-99", text))
+				await(b, hub, isValue("key-99", text))
+			}
+			b.ReportMetric(float64(inUse()-before)/float64(b.N)/1024, "KiB/agent")
+		})
+	}
+}
+
 // BenchmarkHubMemory measures what an agent that is connected costs the hub: its account, its
 // leaf connection, the process's own connection to it, its two streams and its Link. This end
 // of the agent is a TLS connection and nothing else, which is counted too. Use -benchtime 500x.
@@ -71,13 +124,7 @@ func BenchmarkHubMemory(b *testing.B) {
 	c.Heartbeat, c.Logger = DefaultHeartbeat, zap.NewNop()
 	h, _ := startHub(b, c)
 	connect := addr(b, h)
-	memory := func() (bytes uint64) {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc + m.StackInuse
-	}
-	before, goroutines := memory(), runtime.NumGoroutine()
+	before, goroutines := inUse(), runtime.NumGoroutine()
 	for i := range b.N {
 		name := fmt.Sprintf("agent-%d", i)
 		_, err := h.Link(b.Context(), name)
@@ -91,6 +138,6 @@ func BenchmarkHubMemory(b *testing.B) {
 		for lines := bufio.NewScanner(conn); lines.Scan() && lines.Text() != "PONG"; {
 		}
 	}
-	b.ReportMetric(float64(memory()-before)/float64(b.N)/1024, "KiB/agent")
+	b.ReportMetric(float64(inUse()-before)/float64(b.N)/1024, "KiB/agent")
 	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/float64(b.N), "goroutines/agent")
 }

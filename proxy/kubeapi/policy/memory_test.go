@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"path"
 	"strings"
 	"sync"
 
@@ -65,7 +66,7 @@ func place(k Kind, namespace, name string) string {
 	if !k.Namespaced {
 		namespace = ""
 	}
-	return k.Resource.GroupResource().String() + "/" + namespace + "/" + name
+	return k.Resource.GroupResource().String() + "/" + namespace + path.Clean("/"+name) // as a URL would have it
 }
 
 func (m *memory) Get(_ context.Context, k Kind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
