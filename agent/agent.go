@@ -62,6 +62,7 @@ type Agent struct {
 	gate    *observe.Store // the store, if this Agent only observes
 	cluster *board
 	session atomic.Pointer[session.Session]
+	streams atomic.Pointer[transport.Streams]
 	listed  atomic.Bool // the store has been
 }
 
@@ -115,6 +116,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		return fmt.Errorf("agent: session: %w", err)
 	}
 	a.session.Store(s)
+	streams := link.Streams()
+	a.streams.Store(&streams)
 	ctx, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -123,7 +126,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.cfg.Cluster != nil {
 		beside.Go(func() { a.cluster.follow(ctx, a.cfg.Cluster, a.cfg.Log) })
 	}
-	beside.Go(func() { a.serve(ctx, link.Streams()) })
+	beside.Go(func() { a.serve(ctx, streams) })
 	return s.Run(ctx)
 }
 

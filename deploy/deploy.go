@@ -9,6 +9,8 @@ var (
 	principal []byte
 	//go:embed principal/autonomous/rbac.yaml
 	principalOfAutonomous []byte
+	//go:embed principal/self-registration/rbac.yaml
+	principalRegistering []byte
 	//go:embed agent/rbac.yaml
 	managed []byte
 	//go:embed agent/autonomous/rbac.yaml
@@ -17,6 +19,14 @@ var (
 	destination []byte
 	//go:embed agent/destination/create-namespace/rbac.yaml
 	createNamespace []byte
+	//go:embed agent/live/rbac.yaml
+	live []byte
+	//go:embed agent/live/write/rbac.yaml
+	liveWrite []byte
+	//go:embed agent/live/exec/rbac.yaml
+	liveExec []byte
+	//go:embed agent/live/secrets/rbac.yaml
+	liveSecrets []byte
 )
 
 // Principal returns the rights of a principal, in YAML.
@@ -24,6 +34,9 @@ func Principal() []byte { return principal }
 
 // PrincipalOfAutonomous returns those that it has beside them where agents are autonomous.
 func PrincipalOfAutonomous() []byte { return principalOfAutonomous }
+
+// PrincipalRegistering returns those that it has beside them where it registers agents by itself.
+func PrincipalRegistering() []byte { return principalRegistering }
 
 // Managed returns the rights of a managed agent, in YAML.
 func Managed() []byte { return managed }
@@ -37,3 +50,17 @@ func Destination() []byte { return destination }
 
 // CreateNamespace returns those that it has beside them if it makes namespaces.
 func CreateNamespace() []byte { return createNamespace }
+
+// Live returns those that it has beside them so that users of the control plane can look at
+// what Applications manage.
+func Live() []byte { return live }
+
+// LiveWrite returns those that it has beside these where such users can change it.
+func LiveWrite() []byte { return liveWrite }
+
+// LiveExec returns those that it has beside these where they get into pods.
+func LiveExec() []byte { return liveExec }
+
+// LiveSecrets returns those that it has beside these where they see Secrets, with their values
+// masked.
+func LiveSecrets() []byte { return liveSecrets }

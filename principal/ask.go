@@ -12,12 +12,13 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/verify"
+	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 // What a user may ask of a Principal fails with these, given wrapped.
 var (
-	ErrUnknown = errors.New("no such agent is registered")
-	ErrNotYet  = errors.New("its session does not run")
+	ErrUnknown = transport.ErrUnknown
+	ErrNotYet  = fmt.Errorf("its session does not run: %w", transport.ErrAway)
 	ErrNothing = errors.New("nothing is held")
 	ErrChanged = errors.New("what is held has changed since it was shown")
 )
@@ -101,7 +102,7 @@ func (p *Principal) objects(ctx context.Context, agent string, as func(resource.
 	return verify.Read(ctx, place.view(store, func() {}), backend.Scope{})
 }
 
-// Open opens a stream for a service of an agent's process, see transport.Streams.
+// Open opens a stream for a service of an agent's process. It is a proxy.Opener.
 func (p *Principal) Open(ctx context.Context, agent, service string) (net.Conn, error) {
 	l, err := p.live(agent)
 	if err != nil {

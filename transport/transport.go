@@ -217,6 +217,19 @@ type Troubled interface {
 	Troubles() []Trouble
 }
 
+// MaxSaid is how long what a Stranger says may be, in bytes.
+const MaxSaid = 1 << 10
+
+// A Stranger is whoever has proven a name that is no registered agent's, and was not let in. It
+// may be an agent that is to be registered yet. A Hub that proves names tells of each attempt,
+// and goes on: whoever is told must not wait, and bounds what is kept of it.
+type Stranger struct {
+	Agent string // the proven name
+	From  string // its address
+	// Says is what it says of itself, of at most MaxSaid bytes; "" is nothing. It proves nothing.
+	Says string
+}
+
 // A Dialer is an agent's end of a transport.
 type Dialer interface {
 	// Dial opens the Link to the principal. It does not wait for the principal, and

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +23,9 @@ const (
 	// AgentModeLabel, on a cluster secret, holds the mode of its agent.
 	AgentModeLabel = "argocd-agent.argoproj-labs.io/agent-mode"
 
+	// SelfRegisteredLabel, on a cluster secret, is "true" if its agent has registered itself.
+	SelfRegisteredLabel = "argocd-agent.argoproj-labs.io/self-registered-cluster"
+
 	secretTypeLabel = "argocd.argoproj.io/secret-type"
 	clusterSecrets  = secretTypeLabel + "=cluster," + AgentNameLabel
 	skipReconcile   = "argocd.argoproj.io/skip-reconcile"
@@ -33,9 +37,12 @@ type NewAgent struct {
 	// Proxy is the address (host and port) under which the hub's Argo CD reaches the
 	// principal's resource proxy.
 	Proxy string
-	// Connection is how, as Argo CD's cluster secrets have it in their field config: a JSON
-	// object. "" is one without credentials.
-	Connection string
+	// Connection is how.
+	Connection Connection
+	// Labels are the user's, of the cluster secret.
+	Labels map[string]string
+	// SelfRegistered says that the agent has asked for it, and marks the cluster secret so.
+	SelfRegistered bool
 	// AdoptNamespace takes a namespace of the agent's name that is there already and that
 	// is not labelled as an agent's.
 	AdoptNamespace bool
@@ -46,6 +53,9 @@ type NewAgent struct {
 // that is registered already is fs.ErrExist.
 func (h *Home) CreateAgent(ctx context.Context, a NewAgent) error {
 	err := h.checkAgentName(a.Name)
+	if err == nil {
+		err = checkLabels(a.Labels)
+	}
 	if err == nil {
 		err = h.createNamespace(ctx, a)
 	}
@@ -97,23 +107,27 @@ func (h *Home) createNamespace(ctx context.Context, a NewAgent) error {
 }
 
 func (h *Home) clusterSecret(a NewAgent) *corev1.Secret {
+	labels := map[string]string{}
+	maps.Copy(labels, a.Labels)
+	labels[secretTypeLabel] = "cluster"
+	labels[AgentNameLabel] = a.Name
+	labels[AgentModeLabel] = a.Mode.String()
+	if a.SelfRegistered {
+		labels[SelfRegisteredLabel] = "true"
+	}
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      "cluster-" + a.Name,
-			Namespace: h.cfg.Namespace,
-			Labels: map[string]string{
-				secretTypeLabel: "cluster",
-				AgentNameLabel:  a.Name,
-				AgentModeLabel:  a.Mode.String(),
-			},
+			Name:        "cluster-" + a.Name,
+			Namespace:   h.cfg.Namespace,
+			Labels:      labels,
 			Annotations: map[string]string{skipReconcile: "true"},
 		},
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{
 			"name":   []byte(a.Name),
 			"server": []byte(serverOf(a.Proxy, a.Name)),
-			"config": []byte(cmp.Or(a.Connection, "{}")),
+			"config": a.Connection.within(nil),
 		},
 	}
 }

@@ -118,6 +118,19 @@ func TestRegistration(t *testing.T) {
 	require.Equal(t, map[string]string{"region": "south"}, r.Labels)
 	require.Equal(t, "https://other:1?agentName="+name, r.Server)
 
+	// How it is reached is changed by itself, and nothing else with it.
+	require.False(t, r.Connection.Proves())
+	r, err = h.ChangeAgent(t.Context(), name, Change{Connection: &Connection{Token: "a.b.c", CA: []byte("PEM")}})
+	require.NoError(t, err)
+	require.Equal(t, Connection{Token: "a.b.c", CA: []byte("PEM")}, r.Connection)
+	require.Equal(t, "https://other:1?agentName="+name, r.Server)
+	r, err = h.ChangeAgent(t.Context(), name, Change{Labels: map[string]string{"region": "east"}})
+	require.NoError(t, err)
+	require.Equal(t, "a.b.c", r.Connection.Token)
+	all, err := h.Registrations(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []Registration{r}, all)
+
 	// What makes it an agent's stays.
 	for _, c := range []Change{{Labels: map[string]string{AgentModeLabel: "managed"}}, {Drop: []string{secretTypeLabel}}, {Drop: []string{AgentNameLabel}}} {
 		_, err = h.ChangeAgent(t.Context(), name, c)
@@ -137,7 +150,7 @@ func TestCreateAgent(t *testing.T) {
 	c := startCluster(t)
 	h := c.home(t)
 	agent := func(name string, m resource.Mode) NewAgent {
-		return NewAgent{Agent: backend.Agent{Name: name, Mode: m}, Proxy: "proxy:9090", Connection: `{"tlsClientConfig":{}}`}
+		return NewAgent{Agent: backend.Agent{Name: name, Mode: m}, Proxy: "proxy:9090", Connection: Connection{Token: "a.b.c", CA: []byte("PEM")}}
 	}
 	fresh := agent(h.cfg.Namespace+"-edge", resource.Autonomous)
 	require.NoError(t, h.CreateAgent(t.Context(), fresh))
@@ -152,7 +165,7 @@ func TestCreateAgent(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"name":   encoded(fresh.Name),
 		"server": encoded("https://proxy:9090?agentName=" + fresh.Name),
-		"config": encoded(`{"tlsClientConfig":{}}`),
+		"config": encoded(`{"bearerToken":"a.b.c","tlsClientConfig":{"caData":"UEVN"}}`),
 	}, u.Object["data"])
 	require.Equal(t, fresh.Name, c.labels(fresh.Name)[AgentNameLabel])
 	require.ErrorIs(t, h.CreateAgent(t.Context(), fresh), fs.ErrExist)
@@ -169,6 +182,18 @@ func TestCreateAgent(t *testing.T) {
 	require.NoError(t, err)
 	taken.AdoptNamespace = true
 	require.ErrorContains(t, h.CreateAgent(t.Context(), taken), "is that of agent other")
+
+	// One that has asked for it is marked so, and cannot be another by its labels.
+	self := agent(h.cfg.Namespace+"-self", resource.Managed)
+	self.Labels, self.SelfRegistered = map[string]string{"region": "north", AgentNameLabel: "other"}, true
+	require.ErrorContains(t, h.CreateAgent(t.Context(), self), "says what the agent is, and stays")
+	delete(self.Labels, AgentNameLabel)
+	require.NoError(t, h.CreateAgent(t.Context(), self))
+	r, err := h.Registration(t.Context(), self.Name)
+	require.NoError(t, err)
+	require.True(t, r.SelfRegistered)
+	require.Equal(t, map[string]string{"region": "north"}, r.Labels)
+	require.NoError(t, h.DeleteAgent(t.Context(), self.Name))
 
 	for _, name := range []string{"", "UPPER", "a.b", "default", "kube-system", "argocd", h.cfg.Namespace, strings.Repeat("a", 64)} {
 		require.ErrorContains(t, h.CreateAgent(t.Context(), agent(name, resource.Managed)), "no name for an agent")

@@ -3,7 +3,6 @@ package kubestore
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +32,10 @@ type Registration struct {
 	Server string            // the URL by which Argo CD knows its cluster
 	Labels map[string]string // of the cluster secret, without those that make it an agent's
 	Since  time.Time         // when it was registered
+	// Connection is how Argo CD reaches its cluster.
+	Connection Connection
+	// SelfRegistered says that the agent has registered itself.
+	SelfRegistered bool
 }
 
 // A Change is what is to be another in a Registration. What it does not name stays.
@@ -40,6 +43,8 @@ type Change struct {
 	Labels map[string]string // are set
 	Drop   []string          // labels that are taken off
 	Proxy  string            // as in NewAgent; "" leaves it
+	// Connection is to be that, but for what it does not tell of; nil leaves it.
+	Connection *Connection
 }
 
 // Registration returns what is said of the agent of that name. One that is not registered is
@@ -52,30 +57,75 @@ func (h *Home) Registration(ctx context.Context, agent string) (Registration, er
 	return r, nil
 }
 
-// registration returns it with the version that it was read in.
-func (h *Home) registration(ctx context.Context, agent string) (r Registration, version string, err error) {
+// Registrations returns what is said of all agents, sorted by their names. Unlike a Registry it
+// reads credentials. Agents whose cluster secrets cannot be read are left out: Agents reports
+// them.
+func (h *Home) Registrations(ctx context.Context) (all []Registration, err error) {
+	o := metav1.ListOptions{LabelSelector: clusterSecrets, Limit: 500}
+	for {
+		list, err := h.client.Resource(secrets).Namespace(h.cfg.Namespace).List(ctx, o)
+		if err != nil {
+			return nil, fmt.Errorf("kubestore: list cluster secrets in %s: %w", h.cfg.Namespace, known(err))
+		}
+		for _, u := range list.Items {
+			var s corev1.Secret
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s) != nil {
+				continue
+			}
+			if r, err := registrationIn(s); err == nil && h.checkAgentName(r.Name) == nil {
+				all = append(all, r)
+			}
+		}
+		if o.Continue = list.GetContinue(); o.Continue == "" {
+			break
+		}
+	}
+	// Of several secrets of an agent the first counts, as for Agents.
+	slices.SortFunc(all, func(a, b Registration) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Secret, b.Secret))
+	})
+	return slices.CompactFunc(all, func(a, b Registration) bool { return a.Name == b.Name }), nil
+}
+
+// registration returns it with the secret that it was read in.
+func (h *Home) registration(ctx context.Context, agent string) (r Registration, s corev1.Secret, err error) {
 	names, err := h.secretsOf(ctx, agent)
 	if err != nil {
-		return r, "", err
+		return r, s, err
 	}
 	u, err := h.client.Resource(secrets).Namespace(h.cfg.Namespace).Get(ctx, names[0], metav1.GetOptions{})
-	var s corev1.Secret
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s)
 	}
-	if err != nil {
-		return r, "", err
+	if err == nil {
+		r, err = registrationIn(s)
 	}
+	return r, s, err
+}
+
+// registrationIn returns what a cluster secret says.
+func registrationIn(s corev1.Secret) (Registration, error) {
 	mode, ok := resource.ParseMode(s.Labels[AgentModeLabel])
 	if !ok {
-		return r, "", fmt.Errorf("label %s of secret %s is %q", AgentModeLabel, s.Name, s.Labels[AgentModeLabel])
+		return Registration{}, fmt.Errorf("label %s of secret %s is %q", AgentModeLabel, s.Name, s.Labels[AgentModeLabel])
 	}
-	r = Registration{
-		Agent: backend.Agent{Name: agent, Mode: mode}, Secret: s.Name, Server: string(s.Data["server"]),
+	r := Registration{
+		Agent: backend.Agent{Name: s.Labels[AgentNameLabel], Mode: mode}, Secret: s.Name, Server: string(s.Data["server"]),
 		Labels: maps.Clone(s.Labels), Since: s.CreationTimestamp.Time,
+		Connection: readConnection(s.Data["config"]), SelfRegistered: s.Labels[SelfRegisteredLabel] == "true",
 	}
 	maps.DeleteFunc(r.Labels, func(key, _ string) bool { return reserved(key) })
-	return r, s.ResourceVersion, nil
+	return r, nil
+}
+
+// checkLabels says which of labels are not the user's.
+func checkLabels[V any](labels map[string]V) error {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if reserved(key) {
+			return fmt.Errorf("label %s says what the agent is, and stays", key)
+		}
+	}
+	return nil
 }
 
 // reserved reports whether a label is not the user's.
@@ -132,20 +182,20 @@ func (h *Home) ChangeAgent(ctx context.Context, agent string, c Change) (Registr
 	for _, key := range c.Drop {
 		labels[key] = nil
 	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if reserved(key) {
-			return fail(fmt.Errorf("label %s says what the agent is, and stays", key))
-		}
+	if err := checkLabels(labels); err != nil {
+		return fail(err)
 	}
 	for {
-		r, version, err := h.registration(ctx, agent)
+		r, was, err := h.registration(ctx, agent)
 		if err != nil {
 			return fail(err)
 		}
-		server := cmp.Or(serverOf(c.Proxy, agent), r.Server)
+		data := map[string][]byte{"server": []byte(cmp.Or(serverOf(c.Proxy, agent), r.Server))}
+		if c.Connection != nil {
+			data["config"] = c.Connection.within(was.Data["config"])
+		}
 		patch, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"resourceVersion": version, "labels": labels},
-			"data":     map[string]any{"server": base64.StdEncoding.EncodeToString([]byte(server))},
+			"metadata": map[string]any{"resourceVersion": was.ResourceVersion, "labels": labels}, "data": data,
 		})
 		if err == nil {
 			_, err = h.client.Resource(secrets).Namespace(h.cfg.Namespace).

@@ -9,8 +9,10 @@ import (
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/cli/agentsfile"
 	"github.com/argocd-fabric/argocd-agent/cli/blockfile"
@@ -42,10 +44,12 @@ func adapterFlags(f shell.Flags) []cli.Flag {
 type cluster struct {
 	store    backend.Store
 	run      func(context.Context) error // the store works while it runs; nil: always
+	rest     *rest.Config                // of its Kubernetes API; nil where there is none
 	secrets  secrets
 	keep     keeper
 	registry backend.Registry                               // of a hub
 	blocked  blocklist                                      // of a hub; nil where there is none
+	home     *kubestore.Home                                // of a hub whose agents are cluster Secrets; else nil
 	identity func(context.Context) (string, error)          // of a hub; made if there is none
 	served   func(context.Context) (inquiry.Cluster, error) // of an agent; nil where there is no cluster
 	// controllers are Argo CD's own of a hub, where there is a cluster to have any; else nil.
@@ -79,7 +83,7 @@ func openCluster(c *cli.Context, s resource.Side, log *zap.Logger) (cluster, err
 		if _, err := agentsfile.Read(file); err != nil {
 			return cluster{}, &shell.UsageError{Where: "--agents-file", What: err.Error(), Advice: "name a file as argocd-agentctl agent create --agents-file writes it"}
 		}
-		k.registry = agentsfile.Registry{Path: file, Poll: 2 * time.Second, Log: log}
+		k.registry, k.home = agentsfile.Registry{Path: file, Poll: 2 * time.Second, Log: log}, nil
 	}
 	if file := c.String("blocklist-file"); file != "" && s == resource.Principal {
 		k.blocked = blockedFile{blockfile.File(file), log}

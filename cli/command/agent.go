@@ -34,7 +34,7 @@ func agentCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-client-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("root-ca-secret-name", "TLS_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		wayFlags(f), agentMapping(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
+		wayFlags(f), wishFlags(f), agentMapping(f), spokeProxyFlags(f), liveFlags(f), spokeRedisFlags(f), sharedFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8002, 8181),
 	)...)
 	return &cli.Command{
 		Name:   "agent",
@@ -65,6 +65,10 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	terms, err := liveTerms(c, rules)
+	if err != nil {
+		return err
+	}
 	expiry, err := shell.NotNegative(c, "operation-expiry")
 	if err != nil {
 		return err
@@ -82,6 +86,10 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	cluster, err := openCluster(c, resource.Agent, log)
+	if err != nil {
+		return err
+	}
+	live, err := openSpokeProxy(c, cluster, terms, log)
 	if err != nil {
 		return err
 	}
@@ -123,6 +131,10 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		log.Warn("what is adopted cannot be kept on disk", zap.Error(err))
 	}
+	redis, followed, err := spokeRedis(c, agent.Placement{Namespace: c.String("namespace"), Destination: by.destination, Allowed: by.namespaces}, cluster.store, log)
+	if err != nil {
+		return err
+	}
 	book := letters.Book("principal")
 	if adopted != nil {
 		log.Info("nothing is written on this cluster but what is adopted: see argocd-agentctl plan", zap.Int("adopted", len(adopted.All())))
@@ -141,14 +153,20 @@ func runAgent(c *cli.Context) error {
 		Letters:     book,
 		Cluster:     cluster.served,
 		Adopted:     adopted,
+		Services:    allServices(live.services(), redis),
 		Log:         log,
 	})
 	if err != nil {
 		return err
 	}
+	doors, err := sharedDoors(c, run, log)
+	if err != nil {
+		return err
+	}
 	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
-	return p.run(c.Context, run, cluster.run, own.Run,
-		page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end, own.Credentials))}.Run)
+	parts := append(doors, followed, cluster.run, own.Run, live.run(),
+		page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end, own.Credentials, live.counted()))}.Run)
+	return p.run(c.Context, run, parts...)
 }
 
 func agentRules(c *cli.Context) (r resource.Rules, err error) {

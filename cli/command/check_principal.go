@@ -59,9 +59,15 @@ func checkPrincipal(c *cli.Context) error {
 	if p.cluster, err = openCluster(c, resource.Principal, zap.NewNop()); err != nil {
 		return err
 	}
-	renamed := map[string]string{"argocd-agent-principal-tls": c.String("tls-secret-name"), "argocd-agent-ca": c.String("tls-ca-secret-name")}
-	for secret, file := range map[string]string{"argocd-agent-principal-tls": "tls-cert", "argocd-agent-ca": "root-ca-path"} {
-		if c.String(file) != "" {
+	renamed := map[string]string{
+		"argocd-agent-principal-tls": c.String("tls-secret-name"), "argocd-agent-ca": c.String("tls-ca-secret-name"),
+		"argocd-agent-resource-proxy-tls": c.String("resource-proxy-secret-name"), "argocd-agent-jwt": c.String("jwt-secret-name"),
+	}
+	for secret, file := range map[string]string{
+		"argocd-agent-principal-tls": "tls-cert", "argocd-agent-ca": "root-ca-path",
+		"argocd-agent-resource-proxy-tls": "resource-proxy-cert-path", "argocd-agent-jwt": "jwt-key",
+	} {
+		if c.String(file) != "" || strings.HasPrefix(file, "resource-proxy") && !c.Bool(proxyFlag) {
 			renamed[secret] = ""
 		}
 	}
@@ -126,6 +132,9 @@ func (p *principalCheck) rights(ctx context.Context) ([][]byte, error) {
 	}
 	if slices.ContainsFunc(agents, func(a backend.Agent) bool { return a.Mode == resource.Autonomous }) {
 		texts = append(texts, deploy.PrincipalOfAutonomous())
+	}
+	if p.c.Bool(selfFlag) && p.c.String(approvalFlag) == "none" {
+		texts = append(texts, deploy.PrincipalRegistering())
 	}
 	return texts, nil
 }

@@ -47,7 +47,7 @@ func clusterView(c *cli.Context, log *zap.Logger) (*clusterinfo.Writer, error) {
 	if _, err := shell.Choice(c, "redis-compression-type", map[string]bool{"gzip": true, "none": true}); err != nil {
 		return nil, err
 	}
-	secured, err := redisTLS(c)
+	secured, err := redisTLS(c, "redis-ca-path")
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func clusterView(c *cli.Context, log *zap.Logger) (*clusterinfo.Writer, error) {
 	}
 	redis, err := clusterinfo.NewRedis(clusterinfo.RedisConfig{
 		Address: address, TLS: secured, Compression: c.String("redis-compression-type"),
-		Credentials: redisCredentials(c.String("redis-creds-dir-path"), c.String("redis-password")),
+		Credentials: redisCredentials(c.String("redis-creds-dir-path"), "", c.String("redis-password")),
 	})
 	if err != nil {
 		return nil, err
@@ -65,27 +65,28 @@ func clusterView(c *cli.Context, log *zap.Logger) (*clusterinfo.Writer, error) {
 	return clusterinfo.New(clusterinfo.Config{Cache: redis, Stale: stale, Log: log})
 }
 
-func redisTLS(c *cli.Context) (*tls.Config, error) {
+// redisTLS returns how Redis is reached by TLS, nil if it is not. ca is the flag that names the CA.
+func redisTLS(c *cli.Context, ca string) (*tls.Config, error) {
 	if !c.Bool("redis-tls-enabled") {
 		return nil, nil
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if path := c.String("redis-ca-path"); path != "" {
+	if path := c.String(ca); path != "" {
 		pem, err := os.ReadFile(path)
 		if err != nil {
-			return nil, &shell.UsageError{Where: "--redis-ca-path", What: err.Error(), Advice: "name a file with certificates as PEM"}
+			return nil, &shell.UsageError{Where: "--" + ca, What: err.Error(), Advice: "name a file with certificates as PEM"}
 		}
 		if cfg.RootCAs = x509.NewCertPool(); !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, &shell.UsageError{Where: "--redis-ca-path", What: "no certificate is in " + path, Advice: "name a file with certificates as PEM"}
+			return nil, &shell.UsageError{Where: "--" + ca, What: "no certificate is in " + path, Advice: "name a file with certificates as PEM"}
 		}
 	}
 	return cfg, nil
 }
 
 // redisCredentials returns what is asked for user and password of each connection.
-func redisCredentials(dir, password string) func(context.Context) (user, password string, err error) {
+func redisCredentials(dir, user, password string) func(context.Context) (user, password string, err error) {
 	if dir == "" {
-		return func(context.Context) (string, string, error) { return "", password, nil }
+		return func(context.Context) (string, string, error) { return user, password, nil }
 	}
 	read := func(name string) (string, error) {
 		text, err := os.ReadFile(filepath.Join(dir, name))

@@ -30,11 +30,11 @@ func grpcHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 			return nil, err
 		}
 	}
-	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+	return func(own *identity.Credentials, method identity.Method, met strangers) (transport.Hub, error) {
 		if err := guarded(c, listen, own); err != nil {
 			return nil, err
 		}
-		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Websocket: c.Bool("enable-websocket"), Credentials: own, Authenticate: method.Prove})
+		return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: listen, Websocket: c.Bool("enable-websocket"), Credentials: own, Authenticate: method.Prove, Strangers: met})
 	}, nil
 }
 
@@ -43,11 +43,15 @@ func grpcDialer(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	if err != nil {
 		return nil, err
 	}
+	says, err := wishOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
 		if err := unwrapped(c, "--creds", own); err != nil {
 			return nil, err
 		}
-		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, StateDir: stateDir(c)})
+		return grpclink.NewDialer(grpclink.DialerConfig{Common: grpcCommon(log), Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, StateDir: stateDir(c), Says: says})
 	}, nil
 }
 

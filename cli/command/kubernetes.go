@@ -46,7 +46,7 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
-	k.secrets = secrets.Get
+	k.rest, k.secrets = cfg, secrets.Get
 	known := kubestore.Config{REST: cfg, Side: s, Home: namespace, QPS: float32(c.Int("kube-qps")), Burst: c.Int("kube-burst"), Log: log}
 	if s == resource.Agent {
 		rules, err := agentRules(c)
@@ -74,7 +74,7 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	}
 	k.keep, k.served = home.Keep, servedBy(home)
 	if s == resource.Principal {
-		k.registry, k.blocked, k.identity, k.controllers = home.Registry(), home, home.Identity, controllersOf(home)
+		k.registry, k.blocked, k.home, k.identity, k.controllers = home.Registry(), home, home, home.Identity, controllersOf(home)
 	}
 	return k, nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,9 @@ func TestManifestsFitThePrograms(t *testing.T) {
 				for i, flag := range []string{"nats-leaf-listen", "grpc-listen"} {
 					require.Equal(t, given[flag], ":"+strconv.Itoa(int(portNamed(t, container, service.Spec.Ports[i].TargetPort.String()))))
 				}
+				live := manifest[corev1.Service](t, folder, "resource-proxy.yaml")
+				require.Equal(t, given["resource-proxy-listen"], ":"+strconv.Itoa(int(portNamed(t, container, live.Spec.Ports[0].TargetPort.String()))))
+				require.Equal(t, defaultOf(t, command, "resource-proxy-address"), fmt.Sprintf("%s:%d", live.Name, live.Spec.Ports[0].Port))
 				require.Equal(t, manifest[corev1.ConfigMap](t, "agent", "params.yaml").Data["agent.server.port"], strconv.Itoa(int(service.Spec.Ports[0].Port)))
 			}
 		})

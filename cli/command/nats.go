@@ -125,11 +125,11 @@ func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+	return func(own *identity.Credentials, method identity.Method, met strangers) (transport.Hub, error) {
 		if err := headed("--auth", own); err != nil {
 			return nil, err
 		}
-		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, ClientListen: client, WebsocketListen: websocket, Credentials: own, Authenticate: method.Prove})
+		return natslink.NewHub(natslink.HubConfig{Common: common, Listen: listen, ClientListen: client, WebsocketListen: websocket, Credentials: own, Authenticate: method.Prove, Strangers: met})
 	}, nil
 }
 
@@ -142,11 +142,15 @@ func natsLeaf(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	if err != nil {
 		return nil, err
 	}
+	says, err := wishOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
 		if err := headed("--creds", own); err != nil {
 			return nil, err
 		}
-		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own})
+		return natslink.NewLeaf(natslink.LeafConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, Says: says})
 	}, nil
 }
 
@@ -163,11 +167,15 @@ func natsThin(c *cli.Context, log *zap.Logger) (newDialer, error) {
 	if err != nil {
 		return nil, err
 	}
+	says, err := wishOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return func(own *identity.Credentials) (transport.Dialer, error) {
 		if err := headed("--creds", own); err != nil {
 			return nil, err
 		}
-		return natslink.NewClient(natslink.ClientConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own})
+		return natslink.NewClient(natslink.ClientConfig{Common: common, Agent: agentName(c, own), Connect: to.address, Proxy: to.proxy, Websocket: to.websocket, Credentials: own, Says: says})
 	}, nil
 }
 

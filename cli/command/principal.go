@@ -12,6 +12,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/principal/admin"
 	"github.com/argocd-fabric/argocd-agent/principal/clusterinfo"
+	"github.com/argocd-fabric/argocd-agent/proxy/token"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
@@ -41,7 +42,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		principalMapping(f), adminFlags(f), clusterFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
+		principalMapping(f), adminFlags(f), clusterFlags(f), tokenFlags(f), enrollFlags(f), resourceProxyFlags(f), redisProxyFlags(f), shareFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",
@@ -61,11 +62,16 @@ type hubParts struct {
 	program  program
 	desk     adminDesk
 	clusters *clusterinfo.Writer
+	redis    redisProxy
+	sharing  sharing
 	mismatch resource.Mismatch
 	cluster  cluster
 	own      identity.Renewal
 	watch    func(context.Context) error // whom to keep out; nil is nobody
 	hub      transport.Hub
+	live     resourceProxy
+	tokens   *token.Ring // by which Argo CD reaches agents' clusters; nil where there are none
+	enroll   enrolment
 
 	transports []string // by their names
 }
@@ -78,6 +84,12 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 		return h, err
 	}
 	if h.clusters, err = clusterView(c, log); err != nil {
+		return h, err
+	}
+	if h.redis, err = newRedisProxy(c); err != nil {
+		return h, err
+	}
+	if h.sharing, err = newSharing(c, log); err != nil {
 		return h, err
 	}
 	if h.mismatch, err = mismatchPolicy(c); err != nil {
@@ -103,7 +115,16 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
 		return h, err
 	}
-	h.hub, err = open(h.own.Credentials, method)
+	if h.tokens, err = openTokens(c, h.cluster, log); err != nil {
+		return h, err
+	}
+	if h.live, err = openResourceProxy(c, h.cluster, h.tokens, log); err != nil {
+		return h, err
+	}
+	if h.enroll, err = newEnrolment(c, h.cluster, h.tokens, log); err != nil {
+		return h, err
+	}
+	h.hub, err = open(h.own.Credentials, method, h.enroll.met())
 	return h, err
 }
 
@@ -159,17 +180,26 @@ func runPrincipal(c *cli.Context) error {
 		Ledger:      letters,
 		Tick:        h.program.tick,
 		Stale:       c.Duration("stale-after"),
+		Services:    h.sharing.services,
 		Log:         log,
 	})
 	if err != nil {
 		return err
 	}
-	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log}); err != nil {
+	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log, Applicants: func() []admin.Applicant { return h.enroll.applicants(run) }}); err != nil {
+		return err
+	}
+	live, counted, err := h.live.serve(run.Open, log)
+	if err != nil {
+		return err
+	}
+	redis, err := h.redis.open(c.Context, run, c.String("namespace"), log)
+	if err != nil {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load))}
-	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, func(ctx context.Context) error {
+	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, counted, redis))}
+	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, h.enroll.run, runRedis(redis), func(ctx context.Context) error {
 		return watched.run(ctx, func() (names []string) {
 			for _, a := range run.Agents() {
 				names = append(names, a.Name)
@@ -177,12 +207,15 @@ func runPrincipal(c *cli.Context) error {
 			return names
 		})
 	}}
+	if h.tokens != nil {
+		parts = append(parts, h.tokens.Run)
+	}
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
 			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)
 		})
 	}
-	return h.program.run(c.Context, run, parts...)
+	return h.program.run(c.Context, run, append(parts, live...)...)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

@@ -24,9 +24,12 @@ import (
 // The tables of transports. Each value of --transport is a row in them, and nothing else. An end
 // of a transport is made of credentials, which are read only once its flags are known to be right.
 type (
-	newHub    func(*identity.Credentials, identity.Method) (transport.Hub, error)
+	newHub    func(*identity.Credentials, identity.Method, strangers) (transport.Hub, error)
 	newDialer func(*identity.Credentials) (transport.Dialer, error)
 )
+
+// strangers are told of whoever proves a name and is not registered; nil is nobody.
+type strangers func(transport.Stranger)
 
 func hubTransports() map[string]func(*cli.Context, *zap.Logger) (newHub, error) {
 	return map[string]func(*cli.Context, *zap.Logger) (newHub, error){"nats": natsHub, "grpc": grpcHub}
@@ -139,10 +142,10 @@ func openHubs(c *cli.Context, names []string, log *zap.Logger) (newHub, error) {
 	if len(opens) == 1 {
 		return opens[0], nil
 	}
-	return func(own *identity.Credentials, method identity.Method) (transport.Hub, error) {
+	return func(own *identity.Credentials, method identity.Method, met strangers) (transport.Hub, error) {
 		cfg := multihub.Config{Path: filepath.Join(stateDir(c), "agent-transports.db"), Log: log}
 		for i, open := range opens {
-			hub, err := open(own, method)
+			hub, err := open(own, method, met)
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
@@ -25,32 +26,47 @@ func agentCommand() *cli.Command {
 				Name:      "create",
 				Usage:     "register an agent",
 				ArgsUsage: "NAME",
-				Flags: append(rosterFlags(),
+				Flags: together(rosterFlags(), registerFlags(), []cli.Flag{
 					&cli.StringFlag{Name: "mode", Value: "managed", Usage: "the `mode` of the agent: managed (Applications are written on the control plane) or autonomous (on its own cluster); the agent is to be started with the same --agent-mode, whose default is autonomous"},
-					&cli.StringFlag{Name: "resource-proxy-server", Value: "argocd-agent-resource-proxy:9090", Usage: "`host:port` under which Argo CD on the control plane sees the agent's cluster"},
-					&cli.BoolFlag{Name: "adopt-namespace", Usage: "use the namespace NAME although it was there before the agent"},
-				),
+				}),
 				Action: createAgent,
 				Description: "Registers the agent NAME on the control plane: makes the namespace NAME, in which its\n" +
 					"Applications live, and the cluster Secret cluster-NAME. From then on it may connect.\n\n" +
+					"In the cluster Secret is a token by which Argo CD sees the agent's cluster. The key that signs it is\n" +
+					"made if there is none yet, see argocd-agentctl jwt create-key.\n\n" +
 					"   argocd-agentctl agent create edge-1 --mode managed\n" +
 					"   argocd-agentctl agent create edge-1 --agents-file ./agents.yaml",
 			},
 			{
-				Name:   "list",
-				Usage:  "list the registered agents",
-				Flags:  append(rosterFlags(), &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the list: table or json"}),
+				Name:  "list",
+				Usage: "list the registered agents, or those that wait to be",
+				Flags: together(principalFlags(), rosterFlags(), []cli.Flag{
+					&cli.BoolFlag{Name: "waiting", Usage: "list the agents that have proven their names and wait to be registered, as the running principal says"},
+					&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the list: table or json"},
+				}),
 				Before: shell.NoArguments,
 				Action: listAgents,
+				Description: "   argocd-agentctl agent list\n" +
+					"   argocd-agentctl agent list --waiting" + askHelp,
 			},
 			inspectCommand(),
 			reconfigureCommand(),
 			printTLSCommand(),
 			deleteCommand(),
+			approveRegistrationCommand(),
 			approveCommand(),
 			releaseCommand(),
 		},
 	}
+}
+
+// registerFlags are those of commands that register an agent.
+func registerFlags() []cli.Flag {
+	return append(tokenFlags(),
+		&cli.BoolFlag{Name: "without-token", Usage: "leave the cluster Secret without the token by which Argo CD is let to the agent's cluster"},
+		&cli.StringFlag{Name: "resource-proxy-server", Value: "argocd-agent-resource-proxy:9090", Usage: "`host:port` under which Argo CD on the control plane sees the agent's cluster"},
+		&cli.BoolFlag{Name: "adopt-namespace", Usage: "use the namespace NAME although it was there before the agent"},
+	)
 }
 
 func createAgent(c *cli.Context) error {
@@ -69,7 +85,7 @@ func createAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.add(c.Context, backend.Agent{Name: name, Mode: mode}); err != nil {
+	if err := r.add(c, kubestore.NewAgent{Agent: backend.Agent{Name: name, Mode: mode}}); err != nil {
 		return again(c.Context, r, name, err)
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "registered %s agent %s\n", mode, name)
@@ -94,6 +110,9 @@ func listAgents(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool("waiting") {
+		return listApplicants(c)
+	}
 	r, err := openRoster(c)
 	if err != nil {
 		return err
@@ -103,6 +122,17 @@ func listAgents(c *cli.Context) error {
 		return err
 	}
 	return show(c, agents)
+}
+
+func listApplicants(c *cli.Context) error {
+	waits, err := applicantsOf(c)
+	if err != nil {
+		return err
+	}
+	if c.String("output") == "json" {
+		return shell.JSON(c.App.Writer, waits)
+	}
+	return showApplicants(c.App.Writer, waits)
 }
 
 func showTable(c *cli.Context, agents []backend.Agent) error {

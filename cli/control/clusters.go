@@ -17,7 +17,9 @@ import (
 const (
 	secretCA        = "argocd-agent-ca"
 	secretPrincipal = "argocd-agent-principal-tls"
+	secretProxy     = "argocd-agent-resource-proxy-tls"
 	secretAgent     = "argocd-agent-client-tls"
+	secretTokens    = "argocd-agent-jwt"
 )
 
 func hubClusterFlags() []cli.Flag {
@@ -49,7 +51,7 @@ func secretsOf(c *cli.Context, context, namespace string) (*kube.Secrets, error)
 	return kube.NewSecrets(cfg, c.String(namespace))
 }
 
-// A secretVault keeps the CA and the principal's certificate on the control plane, and an
+// A secretVault keeps the CA and the principal's certificates on the control plane, and an
 // agent's on the agent's cluster.
 type secretVault struct {
 	hub *kube.Secrets
@@ -89,8 +91,8 @@ func firstOf(texts ...[]byte) []byte {
 func (v secretVault) keep(c *cli.Context, i item, p pki.Pair, ca []byte, replace bool) error {
 	where, name := v.hub, secretCA
 	switch {
-	case i.principal:
-		name = secretPrincipal
+	case i.server != server{}:
+		name = i.server.secret
 	case i.agent != "":
 		spoke, err := secretsOf(c, "agent-context", "agent-namespace")
 		if err != nil {

@@ -1,5 +1,5 @@
 // Package control is the program argocd-agentctl, with which principals and agents are
-// set up (certificates, and the registry of agents), and a running principal is asked.
+// set up (certificates, keys, and the registry of agents), and a running principal is asked.
 package control
 
 import (
@@ -28,6 +28,6 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		Usage:     "set up principals and agents, and see how they stand",
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{pkiCommand(), agentCommand(), blocklistCommand(), userpassCommand(), statusCommand(), verifyCommand(), planCommand(), adoptCommand(), deadletterCommand(), command.CheckCommand(), benchCommand()},
+		Commands:  []*cli.Command{pkiCommand(), jwtCommand(), agentCommand(), blocklistCommand(), userpassCommand(), statusCommand(), verifyCommand(), planCommand(), adoptCommand(), deadletterCommand(), command.CheckCommand(), benchCommand()},
 	}, args)
 }

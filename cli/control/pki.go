@@ -46,6 +46,18 @@ func pkiCommand() *cli.Command {
 							"   argocd-agentctl pki issue principal --dns hub.example.com --ip 192.0.2.7",
 					},
 					{
+						Name:   "resource-proxy",
+						Usage:  "make that of the principal's resource proxy",
+						Flags:  append(vaultFlags(), dnsFlag(), ipFlag(), daysFlag(180), keyFlag(), replaceFlag("upsert", "u")),
+						Before: shell.NoArguments,
+						Action: issueProxy,
+						Description: "Makes the certificate by which the hub's Argo CD knows the principal where it reaches the\n" +
+							"agents' clusters, as the Secret argocd-agent-resource-proxy-tls of the control plane, or as\n" +
+							"files. Unless others are given it holds for the names of the Service argocd-agent-resource-proxy.\n\n" +
+							"   argocd-agentctl pki issue resource-proxy\n" +
+							"   argocd-agentctl pki issue resource-proxy --dns proxy.example.com --upsert",
+					},
+					{
 						Name:      "agent",
 						Usage:     "make an agent's",
 						ArgsUsage: "NAME",
@@ -80,11 +92,11 @@ func replaceFlag(name, alias string) cli.Flag {
 }
 
 func dnsFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "dns", Usage: "a `name` by which agents reach the principal; may be repeated"}
+	return &cli.StringSliceFlag{Name: "dns", Usage: "a `name` by which the principal is reached; may be repeated"}
 }
 
 func ipFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "ip", Usage: "an `address` by which agents reach the principal; may be repeated"}
+	return &cli.StringSliceFlag{Name: "ip", Usage: "an `address` by which the principal is reached; may be repeated"}
 }
 
 // options returns how a certificate is to be made.
@@ -117,22 +129,34 @@ func initPKI(c *cli.Context) error {
 }
 
 func issuePrincipal(c *cli.Context) error {
+	if len(c.StringSlice("dns"))+len(c.StringSlice("ip")) == 0 {
+		return &shell.UsageError{Where: "--dns, --ip", What: "neither is given", Advice: "say by which names or addresses agents reach the principal"}
+	}
+	return issueServer(c, forAgents, "argocd-agent principal", nil)
+}
+
+func issueProxy(c *cli.Context) error {
+	const service = "argocd-agent-resource-proxy"
+	inside := service + "." + c.String("principal-namespace")
+	return issueServer(c, forArgoCD, service, []string{service, inside, inside + ".svc", inside + ".svc.cluster.local"})
+}
+
+// issueServer makes the certificate of a server, for the names and addresses that flags give or,
+// if there are none, for hosts.
+func issueServer(c *cli.Context, s server, name string, hosts []string) error {
 	o, err := options(c)
 	if err != nil {
 		return err
-	}
-	hosts := append(c.StringSlice("dns"), c.StringSlice("ip")...)
-	if len(hosts) == 0 {
-		return &shell.UsageError{Where: "--dns, --ip", What: "neither is given", Advice: "say by which names or addresses agents reach the principal"}
 	}
 	for _, ip := range c.StringSlice("ip") {
 		if net.ParseIP(ip) == nil {
 			return &shell.UsageError{Where: "--ip", What: fmt.Sprintf("%q is no address", ip), Advice: "give names by --dns"}
 		}
 	}
-	return issue(c, item{principal: true}, c.Bool("upsert"), func(ca *pki.CA) (pki.Pair, error) {
-		return ca.IssueServer("argocd-agent principal", hosts, o)
-	})
+	if given := append(c.StringSlice("dns"), c.StringSlice("ip")...); len(given) > 0 {
+		hosts = given
+	}
+	return issue(c, item{server: s}, c.Bool("upsert"), func(ca *pki.CA) (pki.Pair, error) { return ca.IssueServer(name, hosts, o) })
 }
 
 func issueAgent(c *cli.Context) error {

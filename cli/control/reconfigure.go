@@ -13,22 +13,25 @@ import (
 func reconfigureCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "reconfigure",
-		Usage:     "change how an agent is registered, or give it another certificate",
+		Usage:     "change how an agent is registered, or make its certificate or its token anew",
 		ArgsUsage: "NAME",
 		Flags: together(rosterFlags(), []cli.Flag{
 			&cli.StringSliceFlag{Name: "label", Usage: "set a label of the cluster Secret, as `KEY=VALUE`, or take it off, as KEY-; may be repeated"},
 			&cli.StringFlag{Name: "resource-proxy-server", Usage: "`host:port` under which Argo CD on the control plane is to see the agent's cluster"},
 			&cli.StringFlag{Name: "mode", Usage: "the `mode` that the agent is to have: one that it has not is refused, with what to do instead"},
 			&cli.BoolFlag{Name: "reissue", Usage: "make another certificate, as pki issue agent NAME --upsert does, with the flags of that"},
-		}, vaultFlags(), agentClusterFlags(), []cli.Flag{daysFlag(180), keyFlag(), uriFlag()}),
+			&cli.BoolFlag{Name: "reissue-token", Usage: "make another token by which Argo CD sees the agent's cluster, in its cluster Secret, of the key that there is now"},
+		}, tokenFlags(), vaultFlags(), agentClusterFlags(), []cli.Flag{daysFlag(180), keyFlag(), uriFlag()}),
 		Action: reconfigure,
 		Description: "Changes what is given, and leaves the rest. Labels are what ApplicationSets choose clusters by. A\n" +
 			"certificate that is made anew is used within seconds, without a restart; the one before stays good\n" +
-			"until it expires, or is put on the blocklist.\n\n" +
+			"until it expires, or is put on the blocklist. A token stays good for as long as the key that has\n" +
+			"signed it is there, see argocd-agentctl jwt.\n\n" +
 			"The mode cannot be changed in place: it says on which side Applications are written, and those of\n" +
 			"one side would be taken for copies of the other's.\n\n" +
 			"   argocd-agentctl agent reconfigure edge-1 --label region=north --label tier-\n" +
-			"   argocd-agentctl agent reconfigure edge-1 --reissue --agent-context edge-1 --key-algorithm ed25519",
+			"   argocd-agentctl agent reconfigure edge-1 --reissue --agent-context edge-1 --key-algorithm ed25519\n" +
+			"   argocd-agentctl agent reconfigure edge-1 --reissue-token",
 	}
 }
 
@@ -45,14 +48,20 @@ func reconfigure(c *cli.Context) error {
 		return err
 	}
 	registered := change.Proxy != "" || len(change.Labels)+len(change.Drop) > 0
-	if !registered && !c.Bool("reissue") {
-		return &shell.UsageError{Where: "agent reconfigure", What: "nothing is to be changed", Advice: "add --label, --resource-proxy-server or --reissue"}
+	if !registered && !c.Bool("reissue") && !c.Bool("reissue-token") {
+		return &shell.UsageError{Where: "agent reconfigure", What: "nothing is to be changed", Advice: "add --label, --resource-proxy-server, --reissue-token or --reissue"}
 	}
 	if registered {
 		if is, err = r.change(c.Context, is.Name, change); err != nil {
 			return unknown(is.Name, err)
 		}
 		fmt.Fprintf(c.App.Writer, "reconfigured %s agent %s\n", is.Mode, is.Name)
+	}
+	if c.Bool("reissue-token") {
+		if is, err = r.renew(c, is.Name); err != nil {
+			return unknown(is.Name, err)
+		}
+		fmt.Fprintf(c.App.Writer, "wrote another token into %s\n", is.Where)
 	}
 	if c.Bool("reissue") {
 		return issueFor(c, is.Name, true)

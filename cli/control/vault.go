@@ -12,12 +12,21 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
 )
 
-// An item is something that a vault keeps: the certificate and key of the principal, of
-// an agent or, if it is neither, of the CA.
+// An item is something that a vault keeps: the certificate and key of a server of the
+// principal's, of an agent or, if it is neither, of the CA.
 type item struct {
-	principal bool
-	agent     string
+	server server
+	agent  string
 }
+
+// A server is one of the principal's: where its certificate is kept, in a folder and in a
+// cluster.
+type server struct{ file, secret string }
+
+var (
+	forAgents = server{"principal", secretPrincipal}
+	forArgoCD = server{"resource-proxy", secretProxy}
+)
 
 const replaceHint = "--force (pki init) or --upsert (pki issue)"
 
@@ -58,8 +67,8 @@ type folder string
 // of their own: one of them may be called ca.
 func (f folder) base(i item) string {
 	switch {
-	case i.principal:
-		return filepath.Join(string(f), "principal")
+	case i.server != server{}:
+		return filepath.Join(string(f), i.server.file)
 	case i.agent != "":
 		return filepath.Join(string(f), "agents", i.agent)
 	}

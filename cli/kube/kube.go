@@ -49,6 +49,9 @@ func NewSecrets(cfg *rest.Config, namespace string) (*Secrets, error) {
 // ErrThere says that a Secret is there already.
 var ErrThere = errors.New("it is there already")
 
+// Missing reports whether an error says that there is no such Secret.
+func Missing(err error) bool { return apierrors.IsNotFound(err) }
+
 // Get returns what a Secret holds.
 func (s *Secrets) Get(ctx context.Context, name string) (map[string][]byte, error) {
 	o, err := s.client.Get(ctx, name, metav1.GetOptions{})
@@ -90,6 +93,14 @@ func (s *Secrets) replace(ctx context.Context, name string, data map[string][]by
 	}
 	if err != nil {
 		return s.fail("replace", name, err)
+	}
+	return nil
+}
+
+// Delete deletes a Secret.
+func (s *Secrets) Delete(ctx context.Context, name string) error {
+	if err := s.client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return s.fail("delete", name, err)
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ func TestRightsAreThoseOfTheManifests(t *testing.T) {
 	require.Equal(t, "get secrets/argocd-agent-ca in gitops", Right{"gitops", "", "secrets", "argocd-agent-ca", "get"}.String())
 	require.Equal(t, "list applications.argoproj.io in all namespaces", Right{"", "argoproj.io", "applications", "", "list"}.String())
 
-	for _, text := range [][]byte{deploy.Managed(), deploy.Autonomous(), deploy.Destination(), deploy.CreateNamespace()} {
+	for _, text := range [][]byte{deploy.PrincipalRegistering(), deploy.Managed(), deploy.Autonomous(), deploy.Destination(), deploy.CreateNamespace(),
+		deploy.Live(), deploy.LiveWrite(), deploy.LiveExec(), deploy.LiveSecrets()} {
 		rights, err := Rights("gitops", text)
 		require.NoError(t, err)
 		require.NotEmpty(t, rights)

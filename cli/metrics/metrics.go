@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/argocd-fabric/argocd-agent/proxy/redis"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -28,6 +29,15 @@ type Source struct {
 	// Applications; nil where nobody could know.
 	Conflict func() bool
 	Expiry   func() time.Time // of this side's certificate
+	Live     func() Live      // nil where there is no live access
+	// Redis says how it goes with what is read from agents' Redis; nil where nothing is.
+	Redis func() redis.Stats
+}
+
+// A Live is what is told of live requests of the Kubernetes API.
+type Live struct {
+	UnderWay int
+	Total    map[string]uint64 // by what has become of them, which are few
 }
 
 // A series is one metric of each link: a row of the table.
@@ -73,6 +83,10 @@ type collector struct {
 	since  *prometheus.Desc
 	rival  *prometheus.Desc
 	expiry *prometheus.Desc
+	live   *prometheus.Desc
+	lived  *prometheus.Desc
+	reads  *prometheus.Desc
+	age    *prometheus.Desc
 }
 
 // NewCollector returns a collector of a Source.
@@ -82,8 +96,12 @@ func NewCollector(s Source) prometheus.Collector {
 		agents: prometheus.NewDesc(prefix+"agents", "Agents by what is done about them.", []string{"state"}, nil),
 		rival:  prometheus.NewDesc(prefix+"controller_conflict", "Whether an application controller of the control plane reconciles agents' Applications.", nil, nil),
 		expiry: prometheus.NewDesc(prefix+"certificate_expiry_timestamp_seconds", "When this side's own certificate expires, in seconds since 1970.", nil, nil),
+		live:   prometheus.NewDesc(prefix+"live_requests", "Live requests of the Kubernetes API that are under way.", nil, nil),
+		lived:  prometheus.NewDesc(prefix+"live_requests_total", "Live requests of the Kubernetes API by what has become of them: answered, unproven, unknown, away, busy, invalid, gone, failed or broken.", []string{"outcome"}, nil),
 		since:  prometheus.NewDesc(prefix+"store_trouble_seconds", "For how long a store of the transport has had a trouble: full, quota, read-only, lost, or a copy that cannot be written.", []string{"agent", "what"}, nil),
 	}
+	c.reads = prometheus.NewDesc(prefix+"redis_reads_total", "What was read from agents' Redis, by how it was answered: fresh or missing (by the agent), kept or unknown (by what it told last, or by nothing, as it did not answer).", []string{"outcome"}, nil)
+	c.age = prometheus.NewDesc(prefix+"redis_age_seconds", "Of an agent whose Redis did not answer when it was asked last: how old the oldest is of what was shown in its place, 0 if nothing was.", []string{"agent"}, nil)
 	for _, row := range table {
 		c.series = append(c.series, prometheus.NewDesc(prefix+row.name, row.help, []string{"agent"}, nil))
 	}
@@ -96,6 +114,10 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.since
 	out <- c.rival
 	out <- c.expiry
+	out <- c.live
+	out <- c.lived
+	out <- c.reads
+	out <- c.age
 	for _, d := range c.series {
 		out <- d
 	}
@@ -119,10 +141,29 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if at := c.source.Expiry(); !at.IsZero() {
 		out <- prometheus.MustNewConstMetric(c.expiry, prometheus.GaugeValue, float64(at.Unix()))
 	}
+	if c.source.Live != nil {
+		l := c.source.Live()
+		out <- prometheus.MustNewConstMetric(c.live, prometheus.GaugeValue, float64(l.UnderWay))
+		for outcome, n := range l.Total {
+			out <- prometheus.MustNewConstMetric(c.lived, prometheus.CounterValue, float64(n), outcome)
+		}
+	}
+	if c.source.Redis != nil {
+		c.redis(c.source.Redis(), out)
+	}
 	if c.source.Troubles == nil {
 		return
 	}
 	for _, t := range c.source.Troubles() {
 		out <- prometheus.MustNewConstMetric(c.since, prometheus.GaugeValue, time.Since(t.Since).Seconds(), t.Agent, t.What)
+	}
+}
+
+func (c *collector) redis(s redis.Stats, out chan<- prometheus.Metric) {
+	for outcome, n := range s.Read {
+		out <- prometheus.MustNewConstMetric(c.reads, prometheus.CounterValue, float64(n), string(outcome))
+	}
+	for agent, age := range s.Away {
+		out <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, age.Seconds(), agent)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/argocd-fabric/argocd-agent/cli/metrics"
+	"github.com/argocd-fabric/argocd-agent/proxy/redis"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -58,9 +59,13 @@ func TestWhatIsTold(t *testing.T) {
 	source := metrics.Source{
 		Links:    func() []metrics.Link { return links },
 		Conflict: func() bool { return true },
+		Live:     func() metrics.Live { return metrics.Live{UnderWay: 3, Total: map[string]uint64{"away": 4}} },
 		Expiry:   func() time.Time { return time.Unix(1800000000, 0) },
 		Troubles: func() []transport.Trouble {
 			return []transport.Trouble{{Agent: "edge-1", What: "log quota", Since: time.Now().Add(-time.Hour)}}
+		},
+		Redis: func() redis.Stats {
+			return redis.Stats{Read: map[redis.Outcome]uint64{redis.Kept: 12}, Away: map[string]time.Duration{"edge-1": time.Minute}}
 		},
 	}
 	lines := scrape(t, source)
@@ -73,6 +78,8 @@ func TestWhatIsTold(t *testing.T) {
 		`argocd_agent_object_errors_total{agent="edge-1"} 10`, `argocd_agent_object_pending_total{agent="edge-1"} 11`,
 		`argocd_agent_held_deletions{agent="edge-1"} 2`, `argocd_agent_failing{agent="edge-1"} 1`, `argocd_agent_failing{agent="edge-2"} 0`,
 		`argocd_agent_controller_conflict 1`, `argocd_agent_certificate_expiry_timestamp_seconds 1.8e+09`,
+		`argocd_agent_live_requests 3`, `argocd_agent_live_requests_total{outcome="away"} 4`,
+		`argocd_agent_redis_reads_total{outcome="kept"} 12`, `argocd_agent_redis_age_seconds{agent="edge-1"} 60`,
 		`argocd_agent_agents{state="failing"} 1`, `argocd_agent_agents{state="serving"} 1`,
 	} {
 		require.Contains(t, lines, want)
@@ -82,7 +89,7 @@ func TestWhatIsTold(t *testing.T) {
 	}), "%q", lines)
 
 	links = links[1:]
-	source.Troubles, source.Conflict = nil, nil
+	source.Troubles, source.Conflict, source.Redis = nil, nil, nil
 	for _, line := range scrape(t, source) {
 		require.NotContains(t, line, "conflict", "an agent does not know")
 		require.NotContains(t, line, "edge-1", "the series of an agent end with it")
@@ -103,8 +110,10 @@ func TestTheTableIsWritten(t *testing.T) {
 		switch {
 		case strings.HasSuffix(name, "_agents"):
 			labels = "state"
-		case strings.HasSuffix(name, "_conflict"), strings.HasSuffix(name, "_expiry_timestamp_seconds"):
+		case strings.HasSuffix(name, "_conflict"), strings.HasSuffix(name, "_expiry_timestamp_seconds"), strings.HasSuffix(name, "_live_requests"):
 			labels = ""
+		case strings.HasSuffix(name, "_live_requests_total"), strings.HasSuffix(name, "_reads_total"):
+			labels = "outcome"
 		case strings.HasSuffix(name, "_store_trouble_seconds"):
 			labels = "agent, what"
 		}

@@ -44,6 +44,11 @@ func (f Flags) Bool(name, env, usage string) cli.Flag {
 	return altsrc.NewBoolFlag(&cli.BoolFlag{Name: name, EnvVars: f.env(name, env), Usage: usage})
 }
 
+// On returns a flag that is on unless it is said to be false.
+func (f Flags) On(name, env, usage string) cli.Flag {
+	return altsrc.NewBoolFlag(&cli.BoolFlag{Name: name, EnvVars: f.env(name, env), Value: true, Usage: usage})
+}
+
 // Duration makes a flag for a duration.
 func (f Flags) Duration(name, env string, value time.Duration, usage string) cli.Flag {
 	return altsrc.NewDurationFlag(&cli.DurationFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage})

@@ -2,6 +2,7 @@ package real
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -83,8 +84,17 @@ func TestMain(m *testing.M) {
 
 // newWorldOf is newWorld of these clusters, with these agents being autonomous.
 func newWorldOf(t *testing.T, autonomous []string, clusters ...stack.ClusterConfig) *world {
-	return newWorldBy(t, nil, autonomous, clusters...)
+	flags := map[string][]string{}
+	if *overGRPC {
+		flags[""] = []string{grpc}
+		for agent := range spokes {
+			flags[agent] = []string{grpc}
+		}
+	}
+	return newWorldBy(t, flags, autonomous, clusters...)
 }
+
+var overGRPC = flag.Bool("grpc", false, "have those agents be there over gRPC whose transport is not said by their test")
 
 // newWorldBy is newWorldOf where the principal, whose name is "", and agents have further
 // flags.

@@ -62,6 +62,7 @@ type spoke struct {
 	name    string
 	cluster *memstore.Store
 	control *controller
+	ledger  *ledger.Ledger
 	up      tap // of the principal's session with the agent
 	down    tap // of the agent
 
@@ -78,7 +79,7 @@ func newWorld(t *testing.T, f fabric, agents int, mode resource.Mode) *world {
 	}
 	w.view = func(s backend.Store) backend.Store { return s }
 	for i := range agents {
-		s := &spoke{w: w, name: fmt.Sprint("agent-", i)}
+		s := &spoke{w: w, name: fmt.Sprint("agent-", i), ledger: ledger.InMemory()}
 		s.cluster = memstore.New(memstore.Config{Name: s.name})
 		s.control = startController(t, s.cluster)
 		w.spokes = append(w.spokes, s)
@@ -145,6 +146,7 @@ func (s *spoke) start() {
 		Store:     tappedStore{s.cluster, func(resource.Key) *tap { return &s.down }},
 		Rules:     resource.Rules{Mode: s.w.mode, Adopt: true},
 		Protocol:  s.w.speaks.of(s.name),
+		Letters:   s.ledger.Book("principal"),
 		Tick:      s.w.f.tick,
 		Log:       zap.NewNop(),
 	})

@@ -172,12 +172,16 @@ func (c *Cluster) startArgoCDServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	redis := Redis
+	if c.cfg.RedisProxy {
+		redis = redisProxy
+	}
 	return c.part(programs, ArgoCDServer, ProcessConfig{
 		Args: []string{
 			"--namespace=" + ArgoCDNamespace,
 			"--address=127.0.0.1", fmt.Sprintf("--port=%d", c.ports[ArgoCDServer]),
 			"--metrics-address=127.0.0.1", fmt.Sprintf("--metrics-port=%d", c.ports[metrics(ArgoCDServer)]),
-			"--redis=" + c.address(Redis),
+			"--redis=" + c.address(redis),
 			"--repo-server=" + c.address(RepoServer), "--repo-server-plaintext",
 			"--disable-auth", "--insecure",
 			"--dex-server=http://" + loopback(1), // there is none

@@ -76,7 +76,7 @@ func (s *Stack) newCluster(cfg ClusterConfig) (*Cluster, error) {
 // can be handed to another before either has started.
 func (c *Cluster) reserve() error {
 	for _, name := range []string{
-		APIServer, Kwok, Redis, RepoServer, metrics(RepoServer), metrics(AppController), ArgoCDServer, metrics(ArgoCDServer),
+		APIServer, Kwok, Redis, redisProxy, RepoServer, metrics(RepoServer), metrics(AppController), ArgoCDServer, metrics(ArgoCDServer),
 		metrics(AppSetController), probes(AppSetController), webhooks(AppSetController),
 	} {
 		port, err := c.stack.Port()
@@ -155,6 +155,14 @@ func (c *Cluster) ArgoCDServerURL() string { return "http://" + c.address(ArgoCD
 
 // RedisAddress returns host and port of the cluster's Redis.
 func (c *Cluster) RedisAddress() string { return c.address(Redis) }
+
+// RedisProxyAddress returns where argocd-server expects Redis if it is not to use that of
+// RedisAddress.
+func (c *Cluster) RedisProxyAddress() string { return c.address(redisProxy) }
+
+// PodLog returns the path of the log that all pods show where the cluster has a node. Each
+// of its lines begins with a time, a stream and F.
+func (c *Cluster) PodLog() string { return c.file("pod.log") }
 
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.file("kubeconfig") }

@@ -14,6 +14,7 @@ const (
 	Scheduler         = "kube-scheduler"
 	Kwok              = "kwok"
 	Redis             = "redis-server"
+	redisProxy        = "redis-proxy"
 	RepoServer        = "argocd-repo-server"
 	AppController     = "argocd-application-controller"
 	ArgoCDServer      = "argocd-server"

@@ -83,7 +83,7 @@ func (c *Cluster) writeNodeFiles(ctx context.Context) error {
 	for i := range podLogLines {
 		fmt.Fprintf(&lines, "%s stdout F line %d of %s\n", time.Now().UTC().Format(time.RFC3339Nano), i, c.cfg.Name)
 	}
-	podLog := c.file("pod.log")
+	podLog := c.PodLog()
 	config := string(stages) + fmt.Sprintf(podConfig, podLog, c.dir)
 	err = errors.Join(
 		os.WriteFile(podLog, []byte(lines.String()), 0o644),

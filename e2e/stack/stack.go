@@ -58,6 +58,9 @@ type ClusterConfig struct {
 	// Server runs argocd-server, without authentication, with Redis and the
 	// repo-server. It implies CRDs.
 	Server bool
+	// RedisProxy has argocd-server use a Redis that is not there yet, at
+	// [Cluster.RedisProxyAddress]: something else is to listen there, which knows the other.
+	RedisProxy bool
 }
 
 // A Stack is a set of running clusters, with one etcd below those that have none of their

@@ -28,6 +28,8 @@ import (
 type Config struct {
 	Principal *principal.Principal
 	Log       *zap.Logger // is told of every change that a user makes
+	// Applicants returns who waits to be registered, by name; nil is nobody.
+	Applicants func() []Applicant
 }
 
 // A Server answers users.
@@ -78,6 +80,7 @@ func (s *Server) Handler() http.Handler {
 		"GET /v1/agents/{agent}/verify":                        s.verify,
 		"GET /v1/agents/{agent}/plan":                          s.plan,
 		"POST /v1/agents/{agent}/adopt":                        s.adopt,
+		"GET /v1/applicants":                                   s.applicants,
 		"GET /v1/letters":                                      s.letters,
 		"GET /v1/agents/{agent}/letters/{side}/{id}":           s.letter,
 		"POST /v1/agents/{agent}/letters/{side}/{id}/{change}": s.change,

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -194,3 +195,17 @@ func TestAddresses(t *testing.T) {
 }
 
 var _ backend.Registry = agents{}
+
+// Who waits to be registered is told, and nobody where the principal does not keep who does.
+func TestShowsWhoWaitsToBeRegistered(t *testing.T) {
+	within(t, agents{{Name: "one"}}, func(t *testing.T, r *rig) {
+		none, err := r.Applicants(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, Applicants{Applicants: []Applicant{}}, none)
+		want := Applicant{Name: "two", Mode: "managed", Labels: map[string]string{"region": "north"}, Dropped: []string{"tier"}, From: "192.0.2.7:1", Since: time.Now().UTC(), Last: time.Now().UTC()}
+		r.server.cfg.Applicants = func() []Applicant { return []Applicant{want} }
+		some, err := r.Applicants(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []Applicant{want}, some.Applicants)
+	})
+}

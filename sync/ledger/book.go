@@ -20,6 +20,7 @@ type Book struct {
 	ledger  *Ledger
 	letters map[string]Letter
 	bytes   int // of their events
+	memory  []byte
 	put     uint64
 }
 
@@ -132,7 +133,7 @@ func (b *Book) take(id string) {
 func (b *Book) detach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ledger, b.letters, b.bytes = InMemory(), map[string]Letter{}, 0
+	b.ledger, b.letters, b.bytes, b.memory = InMemory(), map[string]Letter{}, 0, nil
 }
 
 // snapshot returns all letters, while some may be changed.

@@ -1,7 +1,8 @@
 // Package ledger keeps dead letters: what one side of a link could not take in or hand
 // over, why, and the message itself where there is one. They are on disk, in one bbolt
 // file, so that a restart forgets none, and in memory, so that to read them never waits.
-// What a user has decided about objects is kept beside them, see Set.
+// What a user has decided about objects is kept beside them, see Set, and what a session must
+// not forget of its peer, see Book.Remember.
 //
 // A letter is a state, not an entry of a journal: there is one for each key and cause, and
 // it goes when the cause does. What is kept for one peer is bounded, see MaxLetters and
@@ -77,6 +78,9 @@ func (l *Ledger) load() error {
 				l.identity = string(bucket.Get([]byte(owner)))
 				return nil
 			}
+			if string(peer) == memories {
+				return l.readMemories(bucket)
+			}
 			if l.readSet(string(peer), bucket) {
 				return nil
 			}
@@ -132,6 +136,9 @@ func (l *Ledger) write(tx *bbolt.Tx) error {
 		}
 	}
 	for _, b := range books {
+		if err := putMemory(tx, b.peer, b.Remembered()); err != nil {
+			return err
+		}
 		for _, letter := range b.snapshot() {
 			if err := putLetter(tx, b.peer, letter); err != nil {
 				return err
@@ -223,8 +230,8 @@ func (l *Ledger) Forget(peer string) error {
 		b.detach()
 	}
 	err := l.update(func(tx *bbolt.Tx) error {
-		if tx.Bucket([]byte(peer)) == nil {
-			return nil
+		if err := putMemory(tx, peer, nil); err != nil || tx.Bucket([]byte(peer)) == nil {
+			return err
 		}
 		return tx.DeleteBucket([]byte(peer))
 	})

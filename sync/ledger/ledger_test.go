@@ -211,3 +211,26 @@ func put(t *testing.T, b *ledger.Book, l ledger.Letter) {
 	_, err := b.Put(l)
 	require.NoError(t, err)
 }
+
+// What is remembered of a peer is there again, until it is forgotten or the peer is.
+func TestMemoryOutlivesTheProcess(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "letters.db")
+	l := open(t, file)
+	for _, peer := range []string{"edge-1", "edge-2", "edge-3"} {
+		require.Empty(t, l.Book(peer).Remembered())
+		require.NoError(t, l.Book(peer).Remember([]byte("of "+peer)))
+	}
+	require.NoError(t, l.Book("edge-1").Remember([]byte("more of edge-1")))
+	require.NoError(t, l.Book("edge-2").Remember(nil))
+	require.NoError(t, l.Forget("edge-3"))
+	require.NoError(t, os.Rename(file, file+".gone")) // it is made anew, with all that is known
+	require.NoError(t, l.Book("edge-4").Remember([]byte("of edge-4")))
+	require.NoError(t, l.Close())
+
+	l = open(t, file)
+	require.Equal(t, "more of edge-1", string(l.Book("edge-1").Remembered()))
+	require.Empty(t, l.Book("edge-2").Remembered())
+	require.Empty(t, l.Book("edge-3").Remembered())
+	require.Equal(t, "of edge-4", string(l.Book("edge-4").Remembered()))
+	require.Empty(t, l.Peers(), "of none is there a letter")
+}

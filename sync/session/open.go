@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -87,9 +88,13 @@ func (s *Session) openOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	recalled := s.recall(&log)
 	opened, err := wire.Opened(log, s.cfg.Protocol, s.speech.opened(log))
 	if err != nil {
 		s.cfg.Log.Warn("own log is not readable as a whole: what it lacks is written again", zap.Error(err))
+	}
+	if recalled {
+		delete(opened.Holds, engine.FuseKey) // the log does not say it: it is to be written
 	}
 	opened.Revision = s.listing.revision()
 	return s.put(ctx, opened, nil)

@@ -23,6 +23,7 @@ func (s *Session) send(ctx context.Context, m engine.Message) {
 	})
 	never := err != nil
 	if err == nil {
+		s.remember(e)
 		err = s.cfg.Link.Send(ctx, e)
 		never = errors.Is(err, transport.ErrTooLarge)
 	}

@@ -82,7 +82,7 @@ func (c *caller) call(ctx context.Context) error {
 		c.over.Wait()
 		return context.Cause(s.ctx)
 	}
-	table, err := client.Table(s.ctx)
+	table, err := client.Table(speaking(s.ctx, c.config.Says))
 	if err != nil {
 		return end(err)
 	}

@@ -39,6 +39,7 @@ type desk struct {
 	authenticate identity.Prover
 	trust        *identity.Credentials
 	presence     transport.Presence
+	strangers    func(transport.Stranger) // nil: nobody is told
 	log          *zap.Logger
 	teller       teller
 	door         door
@@ -69,7 +70,7 @@ const (
 func newDesk(c HubConfig, squeeze *squeezer) *desk {
 	return &desk{
 		common:       common{beat: c.Heartbeat, squeeze: squeeze},
-		authenticate: c.Authenticate, trust: c.Credentials, presence: c.Presence, log: c.Logger, limits: c.Limits,
+		authenticate: c.Authenticate, trust: c.Credentials, presence: c.Presence, strangers: c.Strangers, log: c.Logger, limits: c.Limits,
 		door:  door{each: time.Second / time.Duration(c.Admissions), burst: c.Admissions/2 + 1},
 		seats: map[string]*seat{},
 	}
@@ -145,7 +146,7 @@ func (d *desk) Table(p linkpb.Link_TableServer) error {
 	defer s.silence.Stop()
 	v, err := d.visitor(p.Context())
 	if err == nil {
-		err = d.admit(v.agent, time.Now())
+		err = d.admit(v, saidIn(p.Context()), time.Now())
 	}
 	if err != nil {
 		s.end(err)
@@ -204,16 +205,16 @@ func (d *desk) visitor(ctx context.Context) (v visitor, err error) {
 	return v, nil
 }
 
-// admit returns why an agent is not let in now.
-func (d *desk) admit(agent string, now time.Time) error {
+// admit returns why an agent, which says something of itself, is not let in now.
+func (d *desk) admit(v visitor, says string, now time.Time) error {
 	d.mu.Lock()
-	s, opened := d.seats[agent], d.opened
+	s, opened := d.seats[v.agent], d.opened
 	d.mu.Unlock()
 	switch {
 	case s == nil && now.Sub(opened) < settling:
 		return unlisted()
 	case s == nil:
-		return unregistered()
+		return d.meet(v, says, now)
 	}
 	wait := s.door.admit(now)
 	if wait == 0 {
@@ -223,6 +224,15 @@ func (d *desk) admit(agent string, now time.Time) error {
 		return crowded(wait)
 	}
 	return nil
+}
+
+// meet returns why an agent that is not registered is not let in, and tells of it if it is to be
+// trusted.
+func (d *desk) meet(v visitor, says string, now time.Time) error {
+	if d.strangers != nil && d.trust.Trusts(v.proof, now) == nil {
+		d.strangers(transport.Stranger{Agent: v.agent, From: v.from, Says: says})
+	}
+	return unregistered()
 }
 
 // seat has an agent say who it is, and gives it its Link until the session ends.

@@ -34,6 +34,9 @@ type DialerConfig struct {
 	// StateDir is the directory in which the copy of what the principal has said is kept. It is
 	// made if need be. No other process may use it at the same time.
 	StateDir string
+	// Says is what the principal is told of the agent if it does not know it, of at most
+	// transport.MaxSaid bytes; "" is nothing.
+	Says string
 
 	host  string // of Connect
 	route tunnel.Route
@@ -76,6 +79,9 @@ func NewDialer(c DialerConfig) (*Dialer, error) {
 	}
 	if c.StateDir == "" {
 		return fail(errors.New("no state directory"))
+	}
+	if len(c.Says) > transport.MaxSaid {
+		return fail(errors.New("what the agent says of itself is too long"))
 	}
 	c.route = tunnel.Route{Proxy: c.Proxy, Websocket: c.Websocket, TLS: c.Credentials.EnvelopeClient}
 	if err := errors.Join(c.Credentials.Claims(c.Agent), c.route.Check()); err != nil {

@@ -30,6 +30,8 @@ type HubConfig struct {
 	Credentials *identity.Credentials
 	// Authenticate finds out who has made a call, one of a connection at a time.
 	Authenticate identity.Prover
+	// Strangers is told of those that have proven a name and are not registered; nil is nobody.
+	Strangers func(transport.Stranger)
 	// Admissions is how many agents may connect in a second, after half as many at once. Those
 	// beyond are told when to come again. 0 is DefaultAdmissions.
 	Admissions int

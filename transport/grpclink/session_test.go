@@ -114,7 +114,7 @@ func TestAHubThatHasJustStartedRefusesNobodyForGood(t *testing.T) {
 	d := h.desk
 	start := time.Now()
 	d.start(start)
-	early, late := d.admit("north", start.Add(settling-1)), d.admit("north", start.Add(settling))
+	early, late := d.admit(visitor{agent: "north"}, "", start.Add(settling-1)), d.admit(visitor{agent: "north"}, "", start.Add(settling))
 	require.Equal(t, comeAgain, retryAfter(early))
 	require.Zero(t, retryAfter(late))
 	require.ErrorContains(t, late, transport.ErrUnknown.Error())

@@ -29,6 +29,7 @@ type credential struct {
 	pool   *x509.CertPool   // nil: in plaintext
 	server *tls.Config      // one, so that sessions can be resumed until it is replaced
 	open   *tls.Config      // the same for EnvelopeServer
+	any    *tls.Config      // the same for VisitorServer
 }
 
 // NewCredentials returns Credentials. It fails if a peer would not take them. now is what
@@ -50,6 +51,7 @@ func newCredential(b Bundle, now time.Time) (*credential, error) {
 	if cert != nil {
 		next.server = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*cert}, ClientAuth: b.clientAuth(), ClientCAs: pool}
 		next.open = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, NextProtos: http1}
+		next.any = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: pool, NextProtos: http2}
 	}
 	return next, nil
 }
@@ -203,8 +205,21 @@ func (c *Credentials) Client(host string) *tls.Config {
 	}
 }
 
-// http1 is what is spoken in an envelope.
-var http1 = []string{"http/1.1"}
+// http1 is what is spoken in an envelope, http2 what is to visitors.
+var (
+	http1 = []string{"http/1.1"}
+	http2 = []string{"h2", "http/1.1"}
+)
+
+// VisitorServer returns the configuration of a server of HTTP that serves also peers without a
+// certificate, who may prove by other means who they are. One that is shown must be of the CA.
+func (c *Credentials) VisitorServer() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		NextProtos:         http2,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.get().any, nil },
+	}
+}
 
 // EnvelopeServer returns the configuration of a server that asks for no certificate: of HTTP/1.1
 // in which connections are carried that are made by Server and Client. What comes by way of

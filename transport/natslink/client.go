@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type ClientConfig struct {
 	// Credentials are what the principal is met with: the certificate is the agent's. Once they
 	// are replaced it is met anew.
 	Credentials *identity.Credentials
+	// Says is what the principal is told of the agent if it does not know it, see LeafConfig.
+	Says string
 
 	host  string // of Connect
 	route tunnel.Route
@@ -53,7 +56,7 @@ func NewClient(c ClientConfig) (*Client, error) {
 	common, err := c.check()
 	if err == nil {
 		c.Common = common
-		c.host, c.route, err = wayTo(c.Agent, c.Connect, c.Proxy, c.Websocket, c.Credentials)
+		c.host, c.route, err = wayTo(c.Agent, c.Connect, c.Proxy, c.Websocket, c.Credentials, c.Says)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("natslink: client: %w", err)
@@ -62,7 +65,7 @@ func NewClient(c ClientConfig) (*Client, error) {
 }
 
 // wayTo returns the host that an agent connects to, and how it gets there, if all is well.
-func wayTo(agent, connect string, proxy, websocket *url.URL, own *identity.Credentials) (host string, r tunnel.Route, err error) {
+func wayTo(agent, connect string, proxy, websocket *url.URL, own *identity.Credentials, says string) (host string, r tunnel.Route, err error) {
 	if err := identity.CheckName(agent); err != nil {
 		return "", r, err
 	}
@@ -71,6 +74,9 @@ func wayTo(agent, connect string, proxy, websocket *url.URL, own *identity.Crede
 	}
 	if own.Plain() {
 		return "", r, errPlain
+	}
+	if len(says) > transport.MaxSaid || strings.ContainsRune(says, 0) {
+		return "", r, errors.New("what the agent says of itself is too long, or has a zero byte")
 	}
 	if host, _, err = net.SplitHostPort(connect); err != nil {
 		return "", r, err
@@ -149,7 +155,7 @@ func (c ClientConfig) trunk() (*trunk, error) {
 	within := dialTimeout + tlsTimeout
 	dial := overTLS(func(ctx context.Context) (net.Conn, error) { return c.route.Dial(ctx, c.Connect) }, c.Credentials.Client(c.host), within)
 	return openTrunk(dial, c.Heartbeat, c.Logger,
-		nats.Name(c.Agent),
+		nats.Name(named(c.Agent, c.Says)),
 		nats.CustomInboxPrefix(names{c.Agent}.agentInbox()),
 		nats.UserInfoHandler(func() (user, password string) {
 			l := c.Credentials.Login()

@@ -39,6 +39,7 @@ type guard struct {
 	callers      *callers
 	origin       func(net.Addr) net.Addr // of a connection that this process itself has passed on
 	log          *zap.Logger
+	strangers    func(transport.Stranger) // is told of those that are not registered; nil is nobody
 
 	mu       sync.Mutex
 	users    map[string]newUser   // of the server that runs, by agent
@@ -157,6 +158,9 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	}
 	if err == nil && g.users[agent] == nil {
 		err = transport.ErrUnknown
+		if g.strangers != nil {
+			g.strangers(transport.Stranger{Agent: agent, From: from.String(), Says: saidBy(c.GetOpts())})
+		}
 	}
 	if err == nil && time.Now().Before(g.held[agent]) {
 		err = fmt.Errorf("another agent of that name is connected from %s", g.from[agent][0])

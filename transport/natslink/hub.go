@@ -36,6 +36,8 @@ type HubConfig struct {
 	Credentials *identity.Credentials
 	// Authenticate finds out who has opened a connection.
 	Authenticate identity.Prover
+	// Strangers is told of those that have proven a name and are not registered; nil is nobody.
+	Strangers func(transport.Stranger)
 }
 
 // A Hub is the principal's end: a NATS server in this process, with a pair of streams
@@ -107,10 +109,12 @@ func NewHub(c HubConfig) (*Hub, error) {
 	var n *node
 	calls := newCallers(c.Logger, func(id uint64) uint64 { return n.connected(id) }, func(id uint64) { n.sever(id) })
 	n = newNode(o, "HUB", c.Logger, newTroubles(c.Alarms, c.StoreDir), calls.hear)
+	g := newGuard(c.Authenticate, c.Credentials, calls, in.origin, c.Logger)
+	g.strangers = c.Strangers
 	return &Hub{
 		config:   c,
 		node:     n,
-		guard:    newGuard(c.Authenticate, c.Credentials, calls, in.origin, c.Logger),
+		guard:    g,
 		serving:  transport.NewServing(),
 		entrance: in,
 		links:    map[string]*link{}, accounts: accounts{of: map[string]string{}},

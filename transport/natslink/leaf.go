@@ -46,6 +46,9 @@ type LeafConfig struct {
 	// Credentials are what the principal is met with: the certificate is the agent's. Once they
 	// are replaced it is met anew.
 	Credentials *identity.Credentials
+	// Says is what the principal is told of the agent if it does not know it, of at most
+	// transport.MaxSaid bytes without a zero one; "" is nothing.
+	Says string
 
 	host  string // of Connect
 	watch watch
@@ -83,7 +86,7 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if c.watch == (watch{}) {
 		c.watch = usualWatch()
 	}
-	if c.host, c.route, err = wayTo(c.Agent, c.Connect, c.Proxy, c.Websocket, c.Credentials); err != nil {
+	if c.host, c.route, err = wayTo(c.Agent, c.Connect, c.Proxy, c.Websocket, c.Credentials, c.Says); err != nil {
 		return fail(err)
 	}
 	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
@@ -169,7 +172,7 @@ func (c LeafConfig) options() (*server.Options, error) {
 			TLS:          true, TLSConfig: c.Credentials.Client(c.host), TLSTimeout: tlsTimeout.Seconds(), TLSHandshakeFirst: true,
 			DialTimeout: dialTimeout, FirstInfoTimeout: infoTimeout,
 			Compression: server.CompressionOpts{Mode: server.CompressionOff},
-			SignatureCB: sayLogin(c.Credentials),
+			SignatureCB: sayLogin(c.Credentials, c.Says),
 		}},
 	}
 	if c.Proxy != nil && c.Websocket == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
@@ -17,23 +18,61 @@ import (
 // errPlain refuses credentials by which a proxy is to say who an agent is.
 var errPlain = errors.New("a connection over NATS has no headers in which a proxy could say who an agent is")
 
-// sayLogin is what answers the challenge: user and password, with a colon between.
-func sayLogin(own *identity.Credentials) server.SignatureHandler {
+// sayLogin is what answers the challenge: user and password, with a colon between, and behind a
+// zero byte what the agent says of itself, if that is anything.
+func sayLogin(own *identity.Credentials, says string) server.SignatureHandler {
 	return func([]byte) (string, []byte, error) {
-		l := own.Login()
-		if l == (identity.Login{}) {
+		var answer string
+		if l := own.Login(); l != (identity.Login{}) {
+			answer = l.User + ":" + l.Password
+		}
+		if says != "" {
+			answer += "\x00" + says
+		}
+		if answer == "" {
 			return "", nil, nil
 		}
-		return "", []byte(l.User + ":" + l.Password), nil
+		return "", []byte(answer), nil
 	}
 }
 
 // loginOf returns the Login in such an answer, or the user and password that somebody else's
 // leaf node has said; zero if there is none.
 func loginOf(o *server.ClientOpts) identity.Login {
-	l := identity.Login{User: o.Username, Password: o.Password}
-	if said, err := base64.RawURLEncoding.DecodeString(o.Sig); err == nil && o.Sig != "" {
-		l.User, l.Password, _ = strings.Cut(string(said), ":")
+	if login, _, _ := strings.Cut(answerOf(o), "\x00"); login != "" {
+		user, password, _ := strings.Cut(login, ":")
+		return identity.Login{User: user, Password: password}
 	}
-	return l
+	return identity.Login{User: o.Username, Password: o.Password}
+}
+
+// named is the name of a client's connection: the agent's, and behind a zero byte what it says of
+// itself, if that is anything. A client has no challenge to answer.
+func named(agent, says string) string {
+	if says == "" {
+		return agent
+	}
+	return agent + "\x00" + says
+}
+
+// saidBy returns what an agent says of itself in such an answer or name.
+func saidBy(o *server.ClientOpts) string {
+	text := answerOf(o)
+	if text == "" {
+		text = o.Name
+	}
+	_, says, _ := strings.Cut(text, "\x00")
+	if len(says) > transport.MaxSaid {
+		return ""
+	}
+	return says
+}
+
+// answerOf returns what answers the challenge, "" if that is nothing which an agent would say.
+func answerOf(o *server.ClientOpts) string {
+	said, err := base64.RawURLEncoding.DecodeString(o.Sig)
+	if err != nil {
+		return ""
+	}
+	return string(said)
 }
