@@ -44,6 +44,7 @@ var rules = []rule{
 	{"transport/natslink", []string{"std", "transport", "transport/identity", "transport/tunnel", "transport/mux", "go.etcd.io/bbolt/...", "github.com/nats-io/...", "github.com/cloudevents/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "golang.org/x/sys/..."}, "adapters know their interface only, and only this one has a NATS server"},
 	{"transport/multihub", []string{"std", "transport", "go.etcd.io/bbolt/...", "go.uber.org/zap/...", "golang.org/x/sync/errgroup"}, "what makes one hub of several knows none of them"},
 	{"transport/natslink/monitor", []string{"std"}, "what a server says of itself is read from outside"},
+	{"transport/natslink/thin", []string{"std"}, "it is tests only, which wait beside those of natslink"},
 	{"transport/netfault", []string{"std"}, "a bad network knows nothing of what crosses it"},
 	{"backend", []string{"std", "sync/resource"}, "what a store promises holds for all of them"},
 	{"backend/storetest", []string{"std", "sync/resource", "backend", "github.com/stretchr/testify/require", "go.uber.org/goleak", "golang.org/x/sync/errgroup"}, "the suite knows no adapter"},

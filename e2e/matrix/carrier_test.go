@@ -102,8 +102,8 @@ func clientCarrier() carrier {
 			}
 			return natslink.NewClient(natslink.ClientConfig{Common: e.common(), Agent: e.name, Connect: e.address, Credentials: own})
 		},
-		taken: func(_ context.Context, w *world, _ *side) (map[string]uint64, error) {
-			return map[string]uint64{"line": w.line.Long()}, nil
+		taken: func(ctx context.Context, w *world, _ *side) (map[string]uint64, error) {
+			return monitor.Sequences(ctx, w.hub.ends.monitor) // of what either side says
 		},
 	}
 }
