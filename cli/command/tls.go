@@ -126,9 +126,10 @@ func (f tlsFlags) kept(c *cli.Context, s secrets) (identity.Kept, error) {
 		return identity.Kept{}, &shell.UsageError{Where: "--" + f.cert + ", --" + f.key, What: "only one of them is given", Advice: "give both, or none"}
 	}
 	pair := c.String(f.pair)
-	cert, key := text{"certificate", files.Cert, pair, []string{"tls.crt"}}, text{"key", files.Key, pair, []string{"tls.key"}}
+	cert := text{"certificate", f.cert, files.Cert, pair, []string{"tls.crt"}}
+	key := text{"key", f.key, files.Key, pair, []string{"tls.key"}}
 	// The hub's Secret is that of the CA itself, an agent's holds the CA's certificate only.
-	ca := text{"CA", files.CA, c.String(f.caSecret), []string{"ca.crt", "tls.crt"}}
+	ca := text{"CA", f.ca, files.CA, c.String(f.caSecret), []string{"ca.crt", "tls.crt"}}
 	return identity.Kept{
 		CA: func(ctx context.Context) (identity.Text, error) { return ca.read(ctx, s) },
 		Pair: func(ctx context.Context) (own, secret identity.Text, err error) {
@@ -140,10 +141,10 @@ func (f tlsFlags) kept(c *cli.Context, s secrets) (identity.Kept, error) {
 	}, nil
 }
 
-// A text is one of the three, and where it is: in a file, or else in a Secret under the first
-// of keys that this has.
+// A text is one of the three, and where it is: in a file that a flag names, or else in a Secret
+// under the first of keys that this has.
 type text struct {
-	what         string
+	what, flag   string
 	file, secret string
 	keys         []string
 }
@@ -158,7 +159,7 @@ func (t text) read(ctx context.Context, s secrets) (identity.Text, error) {
 		return fail(err)
 	}
 	if err != nil {
-		return fail(fmt.Errorf("%w; name files, or make it: argocd-agentctl pki issue --help", err))
+		return fail(fmt.Errorf("%w; name a file by --%s, or make it: argocd-agentctl pki --help", err, t.flag))
 	}
 	i := slices.IndexFunc(t.keys, func(k string) bool { return len(data[k]) > 0 })
 	if i < 0 {

@@ -43,13 +43,15 @@ func (c *Cluster) writeCredentials() error {
 	return c.writeKubeconfig(c.Kubeconfig(), "admin", c.token, metav1.NamespaceDefault)
 }
 
-// writeKubeconfig writes a kubeconfig for the holder of a token.
+// writeKubeconfig writes a kubeconfig for the holder of a token. What is in it has names of its
+// own, so that KUBECONFIG may list those of several clusters.
 func (c *Cluster) writeKubeconfig(path, user, token, namespace string) error {
 	name := c.cfg.Name
+	holder := user + "@" + name
 	config := api.NewConfig()
 	config.Clusters[name] = &api.Cluster{Server: c.url, CertificateAuthorityData: c.ca.pem()}
-	config.AuthInfos[user] = &api.AuthInfo{Token: token}
-	config.Contexts[name] = &api.Context{Cluster: name, AuthInfo: user, Namespace: namespace}
+	config.AuthInfos[holder] = &api.AuthInfo{Token: token}
+	config.Contexts[name] = &api.Context{Cluster: name, AuthInfo: holder, Namespace: namespace}
 	config.CurrentContext = name
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		return fmt.Errorf("stack: write the kubeconfig of %s on %s: %w", user, name, err)

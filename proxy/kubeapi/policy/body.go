@@ -23,7 +23,7 @@ const bound = 3 << 20
 // What is wrong with a body that cannot be decided on.
 var (
 	errTooLarge = fmt.Errorf("the body is larger than %d bytes", bound)
-	errType     = errors.New("the body is neither JSON nor a patch of a type that can be read")
+	errType     = errors.New("the body is neither JSON nor a patch of a type that can be read; send application/json")
 	errBody     = errors.New("the body is not what its type says")
 	errOther    = errors.New("the object is another one than the body says, or has changed since")
 )

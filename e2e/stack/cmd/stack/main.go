@@ -51,13 +51,15 @@ func run(ctx context.Context, args []string) error {
 
 const usage = `stack build [2|3]   builds the servers that the tests run, if they are not in the cache
 stack up [2|3]      runs a hub with argocd-server, a spoke with the whole of Argo CD, and a spoke with an
-                    API server alone, says where their kubeconfigs are, and ends with Ctrl-C
+                    API server alone, says where all of it is, and ends with Ctrl-C. argocd-server shows
+                    the namespaces edge-*, and expects the principal's Redis where this says
 
 The number is the major version of Argo CD, ` + stack.DefaultArgoCD + ` if it is left out.
 `
 
 // up runs a hub with argocd-server, a spoke with everything and one with an API
-// server only.
+// server only. The hub is set up for a principal: its argocd-server shows the
+// namespaces of agents, and uses the principal's Redis.
 func up(ctx context.Context, argoCD string) (err error) {
 	dir, err := os.MkdirTemp("", "stack-")
 	if err != nil {
@@ -68,7 +70,7 @@ func up(ctx context.Context, argoCD string) (err error) {
 		Output: os.Stdout,
 		ArgoCD: argoCD,
 		Clusters: []stack.ClusterConfig{
-			{Name: "hub", Server: true},
+			{Name: "hub", Server: true, RedisProxy: true, ApplicationNamespaces: []string{"edge-*"}},
 			{Name: "spoke1", ArgoCD: true},
 			{Name: "spoke2", CRDs: true},
 		},
@@ -80,6 +82,8 @@ func up(ctx context.Context, argoCD string) (err error) {
 	fmt.Printf("stack: started in %.1f s; state and logs: %s\n", time.Since(start).Seconds(), dir)
 	fmt.Printf("stack: kubectl: %s; argocd-server: %s\n",
 		s.Binaries().Path("kubectl"), s.Cluster("hub").ArgoCDServerURL())
+	fmt.Printf("stack: Redis of Argo CD: hub %s; spoke1 %s; argocd-server uses the principal's at %s (--redis-proxy-listen)\n",
+		s.Cluster("hub").RedisAddress(), s.Cluster("spoke1").RedisAddress(), s.Cluster("hub").RedisProxyAddress())
 	for _, name := range []string{"hub", "spoke1", "spoke2"} {
 		fmt.Printf("stack: %s: KUBECONFIG=%s\n", name, s.Cluster(name).Kubeconfig())
 	}
