@@ -47,7 +47,8 @@ func agentCommand() *cli.Command {
 				Before: shell.NoArguments,
 				Action: listAgents,
 				Description: "   argocd-agentctl agent list\n" +
-					"   argocd-agentctl agent list --waiting" + askHelp,
+					"   argocd-agentctl agent list --waiting\n\n" +
+					"Registered agents it finds by itself. Of those that wait only the principal knows." + askHelp,
 			},
 			inspectCommand(),
 			reconfigureCommand(),

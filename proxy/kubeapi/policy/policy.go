@@ -255,7 +255,7 @@ func (p *Policy) refuse(w http.ResponseWriter, r *http.Request, q Request, err e
 		status.Write(w, http.StatusNotFound, metav1.StatusReasonNotFound, text, 0)
 		return
 	case apierrors.IsForbidden(err):
-		no = refusal{Rule{Name: "rights", Why: "the agent's own rights do not reach so far: " + err.Error()}, ""}
+		no = refusal{Rule{Name: "rights", Why: "the agent's own rights do not reach so far, see deploy/agent/live: " + err.Error()}, ""}
 		p.refuse(w, r, q, no)
 		return
 	default:
