@@ -8,10 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/agent"
-	"github.com/argocd-fabric/argocd-agent/cli/metrics"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/sync/seal"
 )
 
 func agentCommand() *cli.Command {
@@ -53,120 +51,29 @@ func runAgent(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := newProgram(c, log)
+	s, err := newSpokeParts(c, log)
 	if err != nil {
 		return err
 	}
-	rules, err := agentRules(c)
-	if err != nil {
-		return err
-	}
-	by, err := agentMappingOf(c, rules)
-	if err != nil {
-		return err
-	}
-	terms, err := liveTerms(c, rules)
-	if err != nil {
-		return err
-	}
-	expiry, err := shell.NotNegative(c, "operation-expiry")
-	if err != nil {
-		return err
-	}
-	carrier, err := agentTransport(c)
-	if err != nil {
-		return err
-	}
-	open, err := agentTransports()[carrier](c, log)
-	if err != nil {
-		return err
-	}
-	creds, err := credsOf(c)
-	if err != nil {
-		return err
-	}
-	cluster, err := openCluster(c, resource.Agent, log)
-	if err != nil {
-		return err
-	}
-	live, err := openSpokeProxy(c, cluster, terms, log)
-	if err != nil {
-		return err
-	}
-	own, err := agentTLS().open(c, cluster.secrets, creds, log)
-	if err != nil {
-		return err
-	}
-	if err := checkAgentName(c, own.Credentials); err != nil {
-		return err
-	}
-	name := agentName(c, own.Credentials)
-	dialer, err := open(own.Credentials)
-	if err != nil {
-		return err
-	}
-	end := dialer
-	if dialer, cluster.store, err = agentFailpoints(dialer, cluster.store); err != nil {
-		return err
-	}
-	keep := cluster.keep
-	if c.Bool("observe") {
-		keep = look(keep)
-	}
-	var key seal.Key
-	if slices.ContainsFunc(rules.Kinds(), resource.Kind.Sealed) {
-		if key, err = sealKey(c.Context, keep, agentSeal); err != nil {
-			return err
-		}
-	}
-	if err := discardStale(c, []string{carrier}, log); err != nil {
-		return err
-	}
-	letters, err := openLedger(c, log)
+	letters, err := s.settle(c, log)
 	if err != nil {
 		return err
 	}
 	defer letters.Close() // what it was given is on disk
-	adopted, err := adoptions(c, letters)
-	if err != nil {
-		log.Warn("what is adopted cannot be kept on disk", zap.Error(err))
-	}
-	redis, followed, err := spokeRedis(c, agent.Placement{Namespace: c.String("namespace"), Destination: by.destination, Allowed: by.namespaces}, cluster.store, log)
+	cfg, err := s.config(c, letters, log)
 	if err != nil {
 		return err
 	}
-	book := letters.Book("principal")
-	if adopted != nil {
-		log.Info("nothing is written on this cluster but what is adopted: see argocd-agentctl plan", zap.Int("adopted", len(adopted.All())))
-	}
-	run, err := agent.New(agent.Config{
-		Name:        name,
-		Namespace:   c.String("namespace"),
-		Destination: by.destination,
-		Allowed:     by.namespaces,
-		Dialer:      dialer,
-		Store:       cluster.store,
-		Rules:       rules,
-		Expiry:      expiry,
-		Tick:        p.tick,
-		Key:         key,
-		Letters:     book,
-		Cluster:     cluster.served,
-		Adopted:     adopted,
-		Services:    allServices(live.services(), redis),
-		Log:         log,
-	})
+	run, err := agent.New(cfg)
 	if err != nil {
 		return err
 	}
-	doors, err := sharedDoors(c, run, log)
+	beside, err := s.beside(c, run, cfg.Letters, log)
 	if err != nil {
 		return err
 	}
-	log.Info("agent starts", zap.String("agent", name), zap.Stringer("mode", rules.Mode), zap.String("version", version()))
-	parts := append(doors, followed, cluster.run, own.Run, live.run(),
-		page{"metrics-port", p.metrics, metrics.Handler(agentMetrics(name, run, book, end, own.Credentials, live.counted()))}.Run)
-	return p.run(c.Context, run, parts...)
+	log.Info("agent starts", zap.String("agent", cfg.Name), zap.Stringer("mode", cfg.Rules.Mode), zap.String("version", version()))
+	return s.program.run(c.Context, run, beside...)
 }
 
 func agentRules(c *cli.Context) (r resource.Rules, err error) {

@@ -1,21 +1,14 @@
 package command
 
 import (
-	"context"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
-	"github.com/argocd-fabric/argocd-agent/cli/metrics"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/principal"
-	"github.com/argocd-fabric/argocd-agent/principal/admin"
-	"github.com/argocd-fabric/argocd-agent/principal/clusterinfo"
-	"github.com/argocd-fabric/argocd-agent/proxy/token"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/transport"
-	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
 
 func principalCommand() *cli.Command {
@@ -57,83 +50,8 @@ func principalCommand() *cli.Command {
 	}
 }
 
-// hubParts are what a principal is made of, as flags say it. Nothing has reached out yet.
-type hubParts struct {
-	program  program
-	desk     adminDesk
-	clusters *clusterinfo.Writer
-	redis    redisProxy
-	sharing  sharing
-	mismatch resource.Mismatch
-	cluster  cluster
-	own      identity.Renewal
-	watch    func(context.Context) error // whom to keep out; nil is nobody
-	hub      transport.Hub
-	tokens   *token.Ring // by which Argo CD reaches agents' clusters
-	live     resourceProxy
-	enroll   enrolment
-
-	transports []string // by their names
-}
-
-func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
-	if h.program, err = newProgram(c, log); err != nil {
-		return h, err
-	}
-	if h.desk, err = newAdminDesk(c); err != nil {
-		return h, err
-	}
-	if h.clusters, err = clusterView(c, log); err != nil {
-		return h, err
-	}
-	if h.redis, err = newRedisProxy(c); err != nil {
-		return h, err
-	}
-	if h.sharing, err = newSharing(c, log); err != nil {
-		return h, err
-	}
-	if h.mismatch, err = mismatchPolicy(c); err != nil {
-		return h, err
-	}
-	if h.transports, err = principalTransports(c); err != nil {
-		return h, err
-	}
-	open, err := openHubs(c, h.transports, log)
-	if err != nil {
-		return h, err
-	}
-	method, err := authOf(c)
-	if err != nil {
-		return h, err
-	}
-	if h.cluster, err = openCluster(c, resource.Principal, log); err != nil {
-		return h, err
-	}
-	if h.own, err = principalTLS().open(c, h.cluster.secrets, method.Source, log); err != nil {
-		return h, err
-	}
-	if h.watch, err = (porter{h.own.Credentials, h.cluster.blocked, log}).follow(c.Context); err != nil {
-		return h, err
-	}
-	if h.tokens, err = openTokens(c, h.cluster, log); err != nil {
-		return h, err
-	}
-	if h.live, err = openResourceProxy(c, h.cluster, h.tokens, log); err != nil {
-		return h, err
-	}
-	if h.enroll, err = newEnrolment(c, h, log); err != nil {
-		return h, err
-	}
-	h.hub, err = open(h.own.Credentials, method, h.enroll.met())
-	return h, err
-}
-
 func runPrincipal(c *cli.Context) error {
 	log, err := newLog(c, c.App.ErrWriter)
-	if err != nil {
-		return err
-	}
-	by, err := mappingOf(c)
 	if err != nil {
 		return err
 	}
@@ -141,78 +59,25 @@ func runPrincipal(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	hub, store, err := hubFailpoints(h.hub, h.cluster.store)
-	if err != nil {
-		return err
-	}
-	watched := &warden{controllers: h.cluster.controllers, destination: by.destination, log: log}
+	watched := &warden{controllers: h.cluster.controllers, destination: h.mapping.destination, log: log}
 	if err := watched.admit(c.Context, h.cluster.registry); err != nil {
 		return err // nothing has been written yet
 	}
-	self, err := h.cluster.identity(c.Context)
+	cfg, err := h.config(c, log)
 	if err != nil {
 		return err
 	}
-	key, err := sealKey(c.Context, h.cluster.keep, principalSeal)
+	defer cfg.Ledger.Close() // what it was given is on disk
+	run, err := principal.New(cfg)
 	if err != nil {
 		return err
 	}
-	if err := discardStale(c, h.transports, log); err != nil {
-		return err
-	}
-	letters, err := openLedger(c, log)
+	beside, err := h.beside(c, run, cfg.Ledger, watched, log)
 	if err != nil {
 		return err
 	}
-	defer letters.Close() // what it was given is on disk
-	run, err := principal.New(principal.Config{
-		Identity:    self,
-		Hub:         hub,
-		Store:       store,
-		Registry:    h.cluster.registry,
-		Mismatch:    h.mismatch,
-		Key:         key,
-		Namespace:   c.String("namespace"),
-		Destination: by.destination,
-		Allowed:     by.namespaces,
-		SpokeRoles:  c.Bool("allow-spoke-roles"),
-		Unscoped:    c.Bool("sync-unscoped-repositories"),
-		Ledger:      letters,
-		Tick:        h.program.tick,
-		Stale:       c.Duration("stale-after"),
-		Services:    h.sharing.services,
-		Log:         log,
-	})
-	if err != nil {
-		return err
-	}
-	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log, Applicants: func() []admin.Applicant { return h.enroll.applicants(run) }}); err != nil {
-		return err
-	}
-	live, counted, err := h.live.serve(run.Open, log)
-	if err != nil {
-		return err
-	}
-	redis, err := h.redis.open(c.Context, run, c.String("namespace"), log)
-	if err != nil {
-		return err
-	}
-	log.Info("principal starts", zap.String("identity", self), zap.String("version", version()))
-	served := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, counted, redis))}
-	parts := []func(context.Context) error{h.cluster.run, h.own.Run, h.watch, h.desk.Run, served.Run, runRedis(redis), h.tokens.Run, h.enroll.run, func(ctx context.Context) error {
-		return watched.run(ctx, func() (names []string) {
-			for _, a := range run.Agents() {
-				names = append(names, a.Name)
-			}
-			return names
-		})
-	}}
-	if h.clusters != nil {
-		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
-			return showClusters(ctx, run, h.clusters, c.String("resource-proxy-address"), log)
-		})
-	}
-	return h.program.run(c.Context, run, append(parts, live...)...)
+	log.Info("principal starts", zap.String("identity", cfg.Identity), zap.String("version", version()))
+	return h.program.run(c.Context, run, beside...)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

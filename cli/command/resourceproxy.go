@@ -50,6 +50,7 @@ type resourceProxy struct {
 	own    identity.Renewal
 	watch  func(context.Context) error // whom to keep out; nil is nobody
 	tokens *token.Ring                 // of callers; nil if nothing is served
+	lacks  error                       // why nothing is, though it was not forbidden
 }
 
 // openResourceProxy reads what a resource proxy needs beside the keys of callers' tokens.
@@ -63,8 +64,7 @@ func openResourceProxy(c *cli.Context, k cluster, tokens *token.Ring, log *zap.L
 	}
 	own, err := resourceProxyTLS().open(c, k.secrets, func(kept identity.Kept) identity.Source { return kept.Read }, log)
 	if err != nil && !c.IsSet(proxyFlag) && c.String("resource-proxy-cert-path")+c.String("resource-proxy-key-path") == "" && missing(err) {
-		log.Info("the APIs of agents' clusters are not served: there is no certificate for it; argocd-agentctl pki issue resource-proxy makes one, for the next start", zap.NamedError("because", err))
-		return p, nil
+		return resourceProxy{lacks: err}, nil
 	}
 	if err != nil {
 		return p, err
@@ -83,6 +83,9 @@ func missing(err error) bool {
 
 // serve returns the parts that serve by streams that open opens, and what is counted of them.
 func (p resourceProxy) serve(open proxy.Opener, log *zap.Logger) ([]func(context.Context) error, func() metrics.Live, error) {
+	if p.lacks != nil {
+		log.Info("the APIs of agents' clusters are not served: there is no certificate for it; argocd-agentctl pki issue resource-proxy makes one, for the next start", zap.NamedError("because", p.lacks))
+	}
 	if p.tokens == nil {
 		return nil, nil, nil
 	}
