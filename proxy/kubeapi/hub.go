@@ -41,9 +41,9 @@ type HubConfig struct {
 	// TLS is used for every connection. It asks for certificates, if Name is to see any, and
 	// offers "h2" and "http/1.1".
 	TLS *tls.Config
-	// Name returns which agent's cluster the caller is let to. What its error says is told to
-	// the caller. A Callers has one.
-	Name func(*http.Request) (agent string, err error)
+	// Name returns which agent's cluster the caller is let to who has asked at a time. What its
+	// error says is told to the caller. A Callers has one.
+	Name func(r *http.Request, at time.Time) (agent string, err error)
 	// Open opens streams of Service.
 	Open proxy.Opener
 	Log  *zap.Logger
@@ -53,6 +53,7 @@ type HubConfig struct {
 type Hub struct {
 	cfg    HubConfig
 	bounds *bounds
+	guests guests
 	counts counts
 	out    forwarder
 }
@@ -120,12 +121,18 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, Invalid, http.StatusBadRequest, metav1.StatusReasonBadRequest, "this is no request of the Kubernetes API")
 		return
 	}
-	agent, err := h.cfg.Name(r)
+	one, err := h.welcome(r)
 	if err != nil {
 		h.cfg.Log.Debug("a caller of a spoke's API does not prove who it is", zap.String("from", r.RemoteAddr), zap.Error(err))
 		h.refuse(w, Unproven, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized: "+err.Error())
 		return
 	}
+	defer h.guests.left(one)
+	h.serve(w, one.request, one.agent)
+}
+
+// serve answers a request of who is let to an agent's cluster.
+func (h *Hub) serve(w http.ResponseWriter, r *http.Request, agent string) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
