@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
@@ -161,8 +160,15 @@ func (h *Hub) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, openTime, transport.ErrAway)
 	defer stop()
-	return h.cfg.Open(ctx, agent, Service)
+	c, err := h.cfg.Open(ctx, agent, Service)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnopened, err)
+	}
+	return c, nil
 }
+
+// errUnopened is why there is no answer where there is no stream.
+var errUnopened = errors.New("no stream is opened")
 
 // errElsewhere is why an answer is withheld.
 var errElsewhere = errors.New("the answer leads to another host")
@@ -204,10 +210,10 @@ func (h *Hub) fail(w http.ResponseWriter, r *http.Request, agent string, err err
 		h.refuse(w, Failed, http.StatusBadGateway, metav1.StatusReasonInternalError, fmt.Sprintf("agent %s: %v", agent, err))
 	case errors.Is(err, transport.ErrAway), errors.Is(err, transport.ErrClosed):
 		h.refuse(w, Away, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("agent %s is not connected: its cluster cannot be reached now", agent))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		h.refuse(w, Failed, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("agent %s gives no answer: live access may be off there, see its --enable-resource-proxy", agent))
-	default:
+	case errors.Is(err, errUnopened):
 		h.refuse(w, Failed, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("agent %s cannot be asked: %v", agent, err))
+	default: // the library has several errors for a stream that is closed at once
+		h.refuse(w, Failed, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("agent %s gives no answer (%v): live access may be off there, see its --enable-resource-proxy", agent, err))
 	}
 	h.cfg.Log.Debug("a request of a spoke's API has no answer", zap.String("agent", agent), zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
 }
