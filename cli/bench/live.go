@@ -107,7 +107,7 @@ func (c Live) play(w *world, dir string) (r LiveRun, err error) {
 	address := l.Addr().String()
 	hub, err := kubeapi.NewHub(kubeapi.HubConfig{
 		Listen: address, TLS: own.VisitorServer(), Open: w.principal.Open, Log: c.Log,
-		Name: func(*http.Request) (string, error) { return agentName, nil },
+		Name: func(*http.Request, time.Time) (string, error) { return agentName, nil },
 	})
 	if err != nil {
 		return r, errors.Join(err, l.Close())

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -89,10 +90,10 @@ func (p resourceProxy) serve(open proxy.Opener, log *zap.Logger) ([]func(context
 	if p.tokens == nil {
 		return nil, nil, nil
 	}
-	callers := kubeapi.Callers{Token: p.tokens.Verify, Certificate: func(r *http.Request) (string, error) {
+	callers := kubeapi.Callers{Token: p.tokens.Verify, Certificate: func(r *http.Request, at time.Time) (string, error) {
 		proof, err := identity.SubjectName(p.own.Credentials, identity.Shown{TLS: r.TLS})
 		if err == nil {
-			err = p.own.Credentials.Trusts(proof, time.Now())
+			err = p.own.Credentials.Trusts(proof, at)
 		}
 		return proof.Agent, err
 	}}
@@ -102,9 +103,43 @@ func (p resourceProxy) serve(open proxy.Opener, log *zap.Logger) ([]func(context
 	if err != nil {
 		return nil, nil, err
 	}
-	return []func(context.Context) error{hub.Run, p.own.Run, p.watch}, func() metrics.Live {
+	patrol := func(ctx context.Context) error { return patrol(ctx, p.own.Credentials.Changed, p.tokens, hub.Recheck) }
+	return []func(context.Context) error{hub.Run, p.own.Run, p.watch, patrol}, func() metrics.Live {
 		return metrics.Live{UnderWay: hub.UnderWay(), Total: totals(hub.Count)}
 	}, nil
+}
+
+// keysEvery is how often it is looked whether there are other keys of tokens.
+const keysEvery = time.Second
+
+// patrol has callers looked at anew when the certificates that are trusted are others, somebody is
+// blocked, or the keys of tokens are others, until ctx is done, and returns its cause.
+func patrol(ctx context.Context, changed func() <-chan struct{}, tokens interface{ Keys() token.Keys }, recheck func()) error {
+	tick := time.NewTicker(keysEvery)
+	defer tick.Stop()
+	turned, had := changed(), fingerprints(tokens.Keys())
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-turned:
+			turned = changed()
+		case <-tick.C:
+			now := fingerprints(tokens.Keys())
+			if slices.Equal(now, had) {
+				continue
+			}
+			had = now
+		}
+		recheck()
+	}
+}
+
+func fingerprints(keys token.Keys) (all []string) {
+	for _, k := range keys {
+		all = append(all, k.Fingerprint())
+	}
+	return all
 }
 
 // totals returns how many requests have had each outcome.

@@ -14,15 +14,15 @@ const maxToken = 16 << 10
 // name a bearer token or a client certificate proves.
 type Callers struct {
 	// Certificate returns the agent that the verified certificate of a connection is of, which
-	// shows one.
-	Certificate func(*http.Request) (agent string, err error)
-	// Token returns the agent that a token is for, as of now.
-	Token func(token string, now time.Time) (agent string, err error)
+	// shows one, as of a time.
+	Certificate func(r *http.Request, at time.Time) (agent string, err error)
+	// Token returns the agent that a token is for, as of a time.
+	Token func(token string, at time.Time) (agent string, err error)
 }
 
 // Name is that of a HubConfig. A token has to hold where one is said, and so has a certificate
 // where one is shown: if both are, for the same agent.
-func (c Callers) Name(r *http.Request) (string, error) {
+func (c Callers) Name(r *http.Request, at time.Time) (string, error) {
 	token, said, err := bearer(r.Header)
 	if err != nil {
 		return "", err
@@ -30,12 +30,12 @@ func (c Callers) Name(r *http.Request) (string, error) {
 	shown := r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 	byToken, byCertificate := "", ""
 	if said {
-		if byToken, err = c.Token(token, time.Now()); err != nil {
+		if byToken, err = c.Token(token, at); err != nil {
 			return "", err
 		}
 	}
 	if shown {
-		if byCertificate, err = c.Certificate(r); err != nil {
+		if byCertificate, err = c.Certificate(r, at); err != nil {
 			return "", err
 		}
 	}

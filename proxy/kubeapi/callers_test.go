@@ -1,13 +1,18 @@
 package kubeapi_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -114,6 +119,29 @@ func TestAnAgentWithoutLiveAccess(t *testing.T) {
 	err := w.ask("a")
 	require.True(t, apierrors.IsServiceUnavailable(err), err)
 	require.ErrorContains(t, err, "--enable-resource-proxy")
+}
+
+// That is so too if it is seen when the request is sent.
+func TestAnAgentThatHasClosedTheStream(t *testing.T) {
+	w := newWorld(t, echo(t), "a")
+	w.stops["a"]()
+	w.serve("a", nil)
+	hub, err := kubeapi.NewHub(kubeapi.HubConfig{
+		Listen: "127.0.0.1:0", TLS: w.credentials.VisitorServer(), Log: zap.NewNop(),
+		Name: func(*http.Request, time.Time) (string, error) { return "a", nil },
+		Open: func(ctx context.Context, agent, service string) (net.Conn, error) {
+			c, err := w.open(ctx, agent, service)
+			require.NoError(t, err)
+			_, err = c.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+			return c, nil
+		},
+	})
+	require.NoError(t, err)
+	heard := httptest.NewRecorder()
+	hub.ServeHTTP(heard, httptest.NewRequest(http.MethodGet, "/api", nil))
+	require.Equal(t, http.StatusServiceUnavailable, heard.Code)
+	require.Contains(t, heard.Body.String(), "--enable-resource-proxy")
 }
 
 // An API server that does not answer is told of as such.

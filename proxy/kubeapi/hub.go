@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
@@ -41,9 +40,9 @@ type HubConfig struct {
 	// TLS is used for every connection. It asks for certificates, if Name is to see any, and
 	// offers "h2" and "http/1.1".
 	TLS *tls.Config
-	// Name returns which agent's cluster the caller is let to. What its error says is told to
-	// the caller. A Callers has one.
-	Name func(*http.Request) (agent string, err error)
+	// Name returns which agent's cluster the caller is let to who has asked at a time. What its
+	// error says is told to the caller. A Callers has one.
+	Name func(r *http.Request, at time.Time) (agent string, err error)
 	// Open opens streams of Service.
 	Open proxy.Opener
 	Log  *zap.Logger
@@ -53,6 +52,7 @@ type HubConfig struct {
 type Hub struct {
 	cfg    HubConfig
 	bounds *bounds
+	guests guests
 	counts counts
 	out    forwarder
 }
@@ -120,12 +120,18 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, Invalid, http.StatusBadRequest, metav1.StatusReasonBadRequest, "this is no request of the Kubernetes API")
 		return
 	}
-	agent, err := h.cfg.Name(r)
+	one, err := h.welcome(r)
 	if err != nil {
 		h.cfg.Log.Debug("a caller of a spoke's API does not prove who it is", zap.String("from", r.RemoteAddr), zap.Error(err))
 		h.refuse(w, Unproven, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized: "+err.Error())
 		return
 	}
+	defer h.guests.left(one)
+	h.serve(w, one.request, one.agent)
+}
+
+// serve answers a request of who is let to an agent's cluster.
+func (h *Hub) serve(w http.ResponseWriter, r *http.Request, agent string) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
@@ -154,8 +160,15 @@ func (h *Hub) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, openTime, transport.ErrAway)
 	defer stop()
-	return h.cfg.Open(ctx, agent, Service)
+	c, err := h.cfg.Open(ctx, agent, Service)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnopened, err)
+	}
+	return c, nil
 }
+
+// errUnopened is why there is no answer where there is no stream.
+var errUnopened = errors.New("no stream is opened")
 
 // errElsewhere is why an answer is withheld.
 var errElsewhere = errors.New("the answer leads to another host")
@@ -197,10 +210,10 @@ func (h *Hub) fail(w http.ResponseWriter, r *http.Request, agent string, err err
 		h.refuse(w, Failed, http.StatusBadGateway, metav1.StatusReasonInternalError, fmt.Sprintf("agent %s: %v", agent, err))
 	case errors.Is(err, transport.ErrAway), errors.Is(err, transport.ErrClosed):
 		h.refuse(w, Away, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("agent %s is not connected: its cluster cannot be reached now", agent))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		h.refuse(w, Failed, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("agent %s gives no answer: live access may be off there, see its --enable-resource-proxy", agent))
-	default:
+	case errors.Is(err, errUnopened):
 		h.refuse(w, Failed, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("agent %s cannot be asked: %v", agent, err))
+	default: // the library has several errors for a stream that is closed at once
+		h.refuse(w, Failed, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf("agent %s gives no answer (%v): live access may be off there, see its --enable-resource-proxy", agent, err))
 	}
 	h.cfg.Log.Debug("a request of a spoke's API has no answer", zap.String("agent", agent), zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
 }

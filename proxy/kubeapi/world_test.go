@@ -126,8 +126,11 @@ func (w *world) startHub() {
 	require.NoError(w.t, err)
 	w.address = l.Addr().String()
 	callers := kubeapi.Callers{
-		Certificate: func(r *http.Request) (string, error) {
+		Certificate: func(r *http.Request, at time.Time) (string, error) {
 			proof, err := identity.SubjectName(w.credentials, identity.Shown{TLS: r.TLS})
+			if err == nil {
+				err = w.credentials.Trusts(proof, at)
+			}
 			return proof.Agent, err
 		},
 		Token: func(token string, _ time.Time) (string, error) {

@@ -5,8 +5,10 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -118,4 +120,44 @@ func TestAgentsThatDoNotReadMakeRoom(t *testing.T) {
 	_, err = io.ReadFull(other, answer)
 	require.NoError(t, err)
 	require.Equal(t, "$-1\r\n", string(answer))
+}
+
+// So does what no Redis is asked for.
+func TestAgentsThatDoNotReadAreNotAnswered(t *testing.T) {
+	for _, asked := range [][]string{{"UNSUBSCRIBE", "c"}, {"AUTH", "any"}, {"KEYS", "*"}} {
+		synctest.Test(t, func(t *testing.T) {
+			d, err := redis.NewConfined(redis.ConfinedConfig{Redis: redis.Server{Address: "nobody:1"}, Prefix: "edge-1|", Conns: 2, Log: zap.NewNop()})
+			require.NoError(t, err)
+			deaf, other := serve(t, d.Serve), serve(t, d.Serve)
+			for range 16 {
+				ask(t, deaf, asked...)
+			}
+			synctest.Wait()
+			ask(t, other, asked...)
+			heard := make(chan error, 1)
+			go func() {
+				_, err := other.Read(make([]byte, 1))
+				heard <- err
+			}()
+			synctest.Wait()
+			require.Empty(t, heard, "%q", asked)
+			require.NoError(t, deaf.Close())
+			require.NoError(t, <-heard)
+		})
+	}
+}
+
+// A channel is called as Argo CD's are, and what is not is kept nowhere.
+func TestNamesOfChannelsAreBounded(t *testing.T) {
+	d, err := redis.NewConfined(redis.ConfinedConfig{Redis: redis.Server{Address: "nobody:1"}, Prefix: "edge-1|", Conns: 1, Log: zap.NewNop()})
+	require.NoError(t, err)
+	c := serve(t, d.Serve)
+	const want = "-ERR the name of a channel is too long\r\n"
+	for _, verb := range []string{"SUBSCRIBE", "PSUBSCRIBE"} {
+		ask(t, c, verb, "c", strings.Repeat("c", 1025))
+		answer := make([]byte, len(want))
+		_, err = io.ReadFull(c, answer)
+		require.NoError(t, err)
+		require.Equal(t, want, string(answer))
+	}
 }

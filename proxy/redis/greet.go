@@ -118,6 +118,9 @@ func (s *session) subscribe(ctx context.Context, pattern bool, names [][]byte) *
 	if pattern {
 		kind = "psubscribe"
 	}
+	if slices.ContainsFunc(names, func(n []byte) bool { return len(n) > maxKey }) {
+		return known(failure("ERR the name of a channel is too long"))
+	}
 	var text []byte
 	var ready []<-chan struct{}
 	for _, n := range names {

@@ -117,6 +117,10 @@ func (r *reader) bytes(w io.Writer, left *int, n int) error {
 	return take(left, n+2)
 }
 
+// argument is what an argument of a command takes beside what it says, in bytes: it counts, or
+// many that say nothing would take many times the limit.
+const argument = 128
+
 // command reads what a client asks: an array of texts that is not empty. How they are written
 // on the command line of a terminal is not taken.
 func (r *reader) command() ([][]byte, error) {
@@ -132,6 +136,9 @@ func (r *reader) command() ([][]byte, error) {
 	var args [][]byte
 	for ; n > 0; n-- {
 		arg, err := r.text(&left)
+		if err == nil {
+			err = take(&left, argument)
+		}
 		if err != nil {
 			return nil, cut(err)
 		}

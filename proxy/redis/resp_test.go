@@ -56,6 +56,7 @@ func TestWhatIsNotRead(t *testing.T) {
 		"*1\r\n$2147483647\r\n":          errTooLarge,
 		"*1\r\n$9223372036854775806\r\n": errProtocol,
 		"*2\r\n$1\r\na\r\n":              io.ErrUnexpectedEOF,
+		"*9\r\n" + strings.Repeat("$0\r\n\r\n", 9): errTooLarge, // which is little, and would take much
 	} {
 		_, err := newReader(strings.NewReader(text), 1<<10).command()
 		require.ErrorIs(t, err, want, "%.40q", text)

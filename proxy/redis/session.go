@@ -85,7 +85,7 @@ type behind struct {
 	limit  int           // of what a client says, and is told, in bytes
 	said   int           // of what is said on channels, in bytes
 	prefix string        // of the channels that clients may name
-	room   chan struct{} // full if no more may be asked, or be under way to clients; nil is room for all
+	room   chan struct{} // full if no more may be asked, or be under way to clients, whoever answers; nil is room for all
 }
 
 func newSession(c net.Conn, d desk, b behind, log *zap.Logger) *session {
@@ -173,8 +173,22 @@ func (s *session) say(ctx context.Context, a *answer) bool {
 	}
 }
 
-// take answers a command, or has it answered.
+// take answers a command, or has it answered, once there is room for the answer.
 func (s *session) take(ctx context.Context, name string, args [][]byte) *answer {
+	if s.room == nil {
+		return s.answer(ctx, name, args)
+	}
+	select {
+	case s.room <- struct{}{}:
+	case <-ctx.Done():
+		return newAnswer() // nobody is told
+	}
+	a := s.answer(ctx, name, args)
+	a.release = func() { <-s.room }
+	return a
+}
+
+func (s *session) answer(ctx context.Context, name string, args [][]byte) *answer {
 	if a := s.greeted(name, args); a != nil {
 		return a
 	}
@@ -195,14 +209,6 @@ func (s *session) take(ctx context.Context, name string, args [][]byte) *answer 
 		text = asked(args)
 	}
 	a = newAnswer()
-	if s.room != nil {
-		select {
-		case s.room <- struct{}{}:
-			a.release = func() { <-s.room }
-		case <-ctx.Done():
-			return a
-		}
-	}
 	select {
 	case s.behind.requests <- request{text, s.version, a}:
 	case <-ctx.Done():

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubejson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -102,7 +103,8 @@ func (d document) write(r *http.Request) error {
 	return nil
 }
 
-// metadata returns that of the object that a document is, in a namespace.
+// metadata returns that of the object that a document is, in a namespace. Its fields are those
+// that an API server finds: one whose name is in another case is none.
 func (d document) metadata(namespace string) (*metav1.PartialObjectMetadata, error) {
 	object, ok := d.value.(map[string]any)
 	if !ok {
@@ -113,7 +115,7 @@ func (d document) metadata(namespace string) (*metav1.PartialObjectMetadata, err
 		return nil, errBody
 	}
 	var o metav1.PartialObjectMetadata
-	if err := json.Unmarshal(text, &o); err != nil {
+	if err := kubejson.Unmarshal(text, &o); err != nil {
 		return nil, errBody
 	}
 	o.Namespace = namespace
