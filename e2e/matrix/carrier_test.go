@@ -40,9 +40,15 @@ type ends struct {
 	monitor string // a loopback address for the transport's own use
 }
 
-// carriers returns them: those that differ in what is played, or all.
-func carriers(all bool) []carrier {
-	some := []carrier{{
+// carriers returns those that are played on every platform.
+func carriers() []carrier { return []carrier{leafCarrier(), grpcCarrier("grpc", false)} }
+
+// others returns further ones, of which each is played on memory, and with -full everywhere.
+func others() []carrier { return []carrier{clientCarrier(), grpcCarrier("grpc-websocket", true)} }
+
+// leafCarrier returns NATS with agents that run a server each.
+func leafCarrier() carrier {
+	return carrier{
 		name: "leaf", recalls: true,
 		principal: func(e ends) []string {
 			return append(e.stored(), "--nats-leaf-listen", e.address)
@@ -68,11 +74,7 @@ func carriers(all bool) []carrier {
 		taken: func(ctx context.Context, _ *world, s *side) (map[string]uint64, error) {
 			return monitor.Sequences(ctx, s.ends.monitor)
 		},
-	}, grpcCarrier("grpc", false)}
-	if all {
-		some = append(some, clientCarrier(), grpcCarrier("grpc-websocket", true))
 	}
-	return some
 }
 
 // clientCarrier returns NATS with agents that run no server.

@@ -5,8 +5,8 @@
 // An axis is a table of values (platforms, modes, mappings, carriers), and a combination is
 // one value of each. A story knows none of them: it speaks of the owner's side, the other
 // side, the line between them and the two programs. Every story is played on enough
-// combinations that each pair of values meets; with -full, on all of them, and on carriers that
-// only wrap another.
+// combinations that each pair of values meets, of NATS agents without a server and of websockets
+// on those in memory; with -full, on all of them.
 //
 // On Kubernetes and on NATS the programs are processes of the built binaries, as they are
 // installed, and what people and Argo CD's controller do there is done past our code: over the

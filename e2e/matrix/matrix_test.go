@@ -3,6 +3,7 @@ package matrix
 import (
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,13 +37,18 @@ func (c combination) String() string {
 	return strings.Join([]string{c.mode.String(), c.mapping.name, c.carrier.name}, "/")
 }
 
-// combinations returns all, or enough of them that each pair of values meets.
-func combinations(all bool) (out []combination) {
-	platforms, modes, mappings, carriers := platforms(), modes(), mappings(), carriers(all)
-	choose := pairs
+// combinations returns all, or enough of them that each pair of values meets: of the further
+// carriers those on memory.
+func combinations(all bool) []combination {
 	if all {
-		choose = product
+		return combine(product, platforms(), slices.Concat(carriers(), others()))
 	}
+	memory := slices.DeleteFunc(platforms(), func(p platform) bool { return p.name != "memory" })
+	return slices.Concat(combine(pairs, platforms(), carriers()), combine(pairs, memory, others()))
+}
+
+func combine(choose func(...int) [][]int, platforms []platform, carriers []carrier) (out []combination) {
+	modes, mappings := modes(), mappings()
 	for _, v := range choose(len(platforms), len(modes), len(mappings), len(carriers)) {
 		out = append(out, combination{platforms[v[0]], modes[v[1]], mappings[v[2]], carriers[v[3]]})
 	}
