@@ -6,11 +6,14 @@
 // Each test has a world of its own, on which its stories follow one another: those of every day
 // (TestReal) and of what is lost, wrong or killed (TestDisasters) for managed agents, those of
 // autonomous ones (TestAutonomous), of destination mapping (TestDestination), and of the hub's
-// own users (TestRequests). They are played side by side: a world mostly waits, for after most
-// stories nothing may change for ten seconds, no object and no stream of the NATS servers.
+// own users (TestRequests), who also see and touch what is on the spokes. They are played side
+// by side: a world mostly waits, for after most stories nothing may change for ten seconds, no
+// object and no stream of the NATS servers.
 //
 // One story kills the programs at points of their work that a seed decides; it can be
 // repeated with other seeds:
 //
 //	go test ./e2e/real -run TestDisasters/KilledAtFailpoints -timeout 2h -seed 1 -failpoint-runs 20
+//
+// With -grpc the worlds whose transport no test chooses are over gRPC, not NATS.
 package real

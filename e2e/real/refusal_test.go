@@ -31,6 +31,10 @@ func refusals(t *testing.T, w *world) {
 func unknownAgent(t *testing.T, w *world) {
 	require.NoError(t, w.stack.Cluster("spoke-2").Namespace(t.Context(), "stranger"))
 	w.ctl(t, "pki", "issue", "agent", "stranger", "--agent-context", "spoke-2", "--agent-namespace", "stranger")
+	carried, port := "--transport=nats", w.leafPort
+	if *overGRPC {
+		carried, port = grpc, w.grpcPort
+	}
 	health := w.port(t)
 	p := &program{health: fmt.Sprintf("http://127.0.0.1:%d", health)}
 	p.Process = w.stack.Process(stack.ProcessConfig{
@@ -38,7 +42,7 @@ func unknownAgent(t *testing.T, w *world) {
 		Path: filepath.Join(w.dir, "argocd-agent"),
 		Args: []string{
 			"agent", "--kubeconfig", w.kubeconfig, "--kubecontext", "spoke-2", "--namespace", "stranger",
-			"--agent-mode", "managed", "--server-address", "127.0.0.1", "--server-port", fmt.Sprint(w.leafPort),
+			"--agent-mode", "managed", carried, "--server-address", "127.0.0.1", "--server-port", fmt.Sprint(port),
 			"--nats-store-dir", filepath.Join(w.dir, "stranger"), "--healthz-port", fmt.Sprint(health),
 		},
 		Env:   []string{"TMPDIR=" + w.tmp(), "ARGOCD_AGENT_METRICS_PORT=0"},
