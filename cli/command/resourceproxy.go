@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -104,7 +105,14 @@ func (p resourceProxy) serve(open proxy.Opener, log *zap.Logger) ([]func(context
 		return nil, nil, err
 	}
 	patrol := func(ctx context.Context) error { return patrol(ctx, p.own.Credentials.Changed, p.tokens, hub.Recheck) }
-	return []func(context.Context) error{hub.Run, p.own.Run, p.watch, patrol}, func() metrics.Live {
+	serve := func(ctx context.Context) error {
+		err := hub.Run(ctx)
+		if ctx.Err() == nil {
+			err = fmt.Errorf("command: serve --resource-proxy-listen: %w", err)
+		}
+		return err
+	}
+	return []func(context.Context) error{serve, p.own.Run, p.watch, patrol}, func() metrics.Live {
 		return metrics.Live{UnderWay: hub.UnderWay(), Total: totals(hub.Count)}
 	}, nil
 }
