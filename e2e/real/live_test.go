@@ -3,15 +3,12 @@ package real
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 )
@@ -84,9 +79,9 @@ func lives(t *testing.T, v *view) {
 	stories := []struct {
 		name string
 		play func(*testing.T, *view)
-	}{{"Seen", seen}, {"Terminal", terminal}, {"Kubectl", kubectl}, {"Touched", touched}, {"Away", liveAway}}
+	}{{"Seen", seen}, {"Terminal", terminal}, {"Kubectl", kubectl}, {"KubectlGoesOn", lasting}, {"Touched", touched}, {"Away", liveAway}}
 	if v.w.autonomous[v.a.name] {
-		stories[3].play = untouched
+		stories[4].play = untouched
 	}
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) { s.play(t, v) })
@@ -347,87 +342,6 @@ func terminal(t *testing.T, v *view) {
 		require.NoError(t, json.Unmarshal(text, &said))
 		printed.WriteString(said.Data)
 	}
-}
-
-// kubeconfig writes one at the resource proxy, with what Argo CD has in the cluster Secret.
-func (v *view) kubeconfig(t *testing.T) string {
-	t.Helper()
-	secret, err := v.hub.Dynamic().Resource(secrets).Namespace(argocd).Get(t.Context(), "cluster-"+v.a.name, metav1.GetOptions{})
-	require.NoError(t, err)
-	data, _ := at(secret, "data").(fields)
-	read := func(key string) []byte {
-		encoded, _ := data[key].(string)
-		text, err := base64.StdEncoding.DecodeString(encoded)
-		require.NoError(t, err)
-		return text
-	}
-	var connection struct {
-		BearerToken     string
-		TLSClientConfig struct {
-			CAData   []byte
-			CertData []byte
-			KeyData  []byte
-		}
-	}
-	require.NoError(t, json.Unmarshal(read("config"), &connection))
-	server, _, _ := strings.Cut(string(read("server")), "?")
-	c := api.NewConfig()
-	c.Clusters["spoke"] = &api.Cluster{Server: server, CertificateAuthorityData: connection.TLSClientConfig.CAData}
-	c.AuthInfos["spoke"] = &api.AuthInfo{
-		Token:                 connection.BearerToken,
-		ClientCertificateData: connection.TLSClientConfig.CertData, ClientKeyData: connection.TLSClientConfig.KeyData,
-	}
-	c.Contexts["spoke"] = &api.Context{Cluster: "spoke", AuthInfo: "spoke", Namespace: v.name}
-	c.CurrentContext = "spoke"
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, clientcmd.WriteToFile(*c, file))
-	return file
-}
-
-// kubectl: the real one at the resource proxy gets what is managed, follows logs, and runs
-// commands whose end it sees; what is not managed, or nobody's to see, it is refused by a rule.
-func kubectl(t *testing.T, v *view) {
-	pod := v.pods(t)[0].Name
-	out, fault, err := v.kubectl(t, "", "get", "deployment", "web", "-o", "name")
-	require.NoError(t, err, fault)
-	require.Equal(t, "deployment.apps/web\n", out)
-	out, fault, err = v.kubectl(t, "", "logs", pod, "--tail", "3")
-	require.NoError(t, err, fault)
-	require.Equal(t, 3, strings.Count(out, "\n"), out)
-	// The node of this cluster does not tell that the input ends, nor how a command has.
-	out, fault, err = v.kubectl(t, "said\n", "exec", "-i", pod, "--", "sh", "-c", "read x; echo $x by hand")
-	require.NoError(t, err, fault)
-	require.Equal(t, "said by hand\n", out)
-	is, err := v.spoke.Dynamic().Resource(configMaps).Namespace(v.name).Get(t.Context(), "settings", metav1.GetOptions{})
-	require.NoError(t, err)
-	const tracking = "argocd.argoproj.io/tracking-id" // what is applied without it is no longer the Application's
-	applied := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","annotations":{%q:%q}},"data":{"more":"applied"}}`, tracking, is.GetAnnotations()[tracking])
-	out, fault, err = v.kubectl(t, applied, "apply", "--server-side", "-f", "-")
-	if v.w.autonomous[v.a.name] {
-		require.Error(t, err, out)
-		require.Contains(t, fault, "rule autonomous")
-	} else {
-		require.NoError(t, err, fault)
-		within(t, patience, func(ctx context.Context) error { return v.shows(ctx, settings, "applied") })
-	}
-	for _, args := range [][]string{{"get", "pods"}, {"get", "configmap", "kube-root-ca.crt"}, {"delete", "configmap", "kube-root-ca.crt"}} {
-		_, fault, err := v.kubectl(t, "", args...)
-		require.Error(t, err, args)
-		require.Contains(t, fault, "rule ", args)
-	}
-}
-
-// kubectl runs the real one at the resource proxy.
-func (v *view) kubectl(t *testing.T, input string, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, v.w.stack.Binaries().Path("kubectl"), append([]string{"--kubeconfig", v.kubeconfig(t)}, args...)...)
-	var out, fault bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &fault
-	cmd.Env = []string{"HOME=" + t.TempDir()}
-	err = cmd.Run()
-	return out.String(), fault.String(), err
 }
 
 // liveAway: while the agent is not there, whoever asks is told so at once, and shown what was

@@ -167,9 +167,23 @@ func (w *world) let(t *testing.T) {
 	}
 	r := readRights(t, "agent", "agent/live", "agent/live/secrets", "agent/live/write", "agent/live/exec")
 	for _, cluster := range w.clusters[1:] {
-		require.NoError(t, w.stack.Cluster(cluster).Apply(t.Context(), r.manifests))
+		require.NoError(t, w.stack.Cluster(cluster).Apply(t.Context(), append(r.manifests, accounts...)))
 	}
 }
+
+// accounts is what a user grants beside what deploy/ does, for a kind in --live-allow.
+const accounts = `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: live-accounts}
+rules: [{apiGroups: [""], resources: [serviceaccounts], verbs: [list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: live-accounts}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: live-accounts}
+subjects: [{kind: ServiceAccount, name: argocd-agent-agent, namespace: argocd}]
+`
 
 // grant gives our program on a cluster its rights.
 func (w *world) grant(t *testing.T, cluster string) {

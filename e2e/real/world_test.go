@@ -107,7 +107,12 @@ func newWorldBy(t *testing.T, flags map[string][]string, autonomous []string, cl
 		w.redis = w.hub.RedisAddress()
 	}
 	if clusters[0].RedisProxy {
-		w.proxies = proxies{redis: w.hub.RedisProxyAddress(), api: fmt.Sprint("127.0.0.1:", w.port(t))}
+		w.proxies = proxies{hub: w.hub, api: fmt.Sprint("127.0.0.1:", w.port(t))}
+		for _, c := range clusters {
+			if c.Shared {
+				w.proxies.shared = append(w.proxies.shared, c.Name)
+			}
+		}
 	}
 	for _, agent := range autonomous {
 		w.autonomous[agent] = true
@@ -158,35 +163,6 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 			"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--grpc-listen", fmt.Sprint("127.0.0.1:", w.grpcPort),
 			"--admin-listen", w.desk(),
 		}, append(args, w.flags[""]...)...)...)
-}
-
-// proxies are where the principal serves what is on spokes to the hub's Argo CD; the zero ones
-// are not there.
-type proxies struct{ redis, api string }
-
-func (p proxies) are() bool { return p.api != "" }
-
-// principal, agent and spoke are the flags by which the programs know: the principal, agent
-// create, and an agent on a cluster.
-func (p proxies) principal() []string {
-	if !p.are() {
-		return []string{"--enable-resource-proxy=false"}
-	}
-	return []string{"--redis-proxy-listen", p.redis, "--resource-proxy-listen", p.api, "--resource-proxy-address", p.api}
-}
-
-func (p proxies) agent() []string {
-	if !p.are() {
-		return nil
-	}
-	return []string{"--resource-proxy-server", p.api}
-}
-
-func (p proxies) spoke(c *stack.Cluster) []string {
-	if !p.are() || c.Process(stack.Redis) == nil {
-		return nil
-	}
-	return []string{"--redis-addr", c.RedisAddress(), "--live-allow", "exec,attach,port-forward"}
 }
 
 // stale is how long an agent may be away before its cluster is shown as failed.

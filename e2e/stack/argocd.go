@@ -44,7 +44,7 @@ func (c *Cluster) startArgoCD(ctx context.Context) error {
 
 // rendersManifests reports whether a part runs that asks the repo-server.
 func (c *Cluster) rendersManifests() bool {
-	return c.cfg.ArgoCD || c.cfg.Server || c.cfg.ApplicationSets
+	return c.cfg.ArgoCD && !c.cfg.Shared || c.cfg.Server || c.cfg.ApplicationSets
 }
 
 // installArgoCD creates the namespace, the configuration, the resource
@@ -153,12 +153,16 @@ func (c *Cluster) startAppController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	redis, repoServer := Redis, RepoServer
+	if c.cfg.Shared {
+		redis, repoServer = sharedRedis, sharedRepoServer
+	}
 	return c.part(programs, AppController, ProcessConfig{
 		Args: []string{
 			"--namespace=" + ArgoCDNamespace,
 			fmt.Sprintf("--metrics-port=%d", c.ports[metrics(AppController)]),
-			"--redis=" + c.address(Redis),
-			"--repo-server=" + c.address(RepoServer), "--repo-server-plaintext",
+			"--redis=" + c.address(redis),
+			"--repo-server=" + c.address(repoServer), "--repo-server-plaintext",
 			"--app-resync=86400", // else it writes the time into every Application each three minutes
 			"--application-namespaces=" + c.applicationNamespaces(),
 		},

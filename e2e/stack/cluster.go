@@ -76,7 +76,7 @@ func (s *Stack) newCluster(cfg ClusterConfig) (*Cluster, error) {
 // can be handed to another before either has started.
 func (c *Cluster) reserve() error {
 	for _, name := range []string{
-		APIServer, Kwok, Redis, redisProxy, RepoServer, metrics(RepoServer), metrics(AppController), ArgoCDServer, metrics(ArgoCDServer),
+		APIServer, Kwok, Redis, redisProxy, sharedRedis, sharedRepoServer, RepoServer, metrics(RepoServer), metrics(AppController), ArgoCDServer, metrics(ArgoCDServer),
 		metrics(AppSetController), probes(AppSetController), webhooks(AppSetController),
 	} {
 		port, err := c.stack.Port()
@@ -159,6 +159,16 @@ func (c *Cluster) RedisAddress() string { return c.address(Redis) }
 // RedisProxyAddress returns where argocd-server expects Redis if it is not to use that of
 // RedisAddress.
 func (c *Cluster) RedisProxyAddress() string { return c.address(redisProxy) }
+
+// RepoServerAddress returns host and port of the cluster's repo-server.
+func (c *Cluster) RepoServerAddress() string { return c.address(RepoServer) }
+
+// SharedRedisAddress and SharedRepoServerAddress return where an application-controller
+// without servers of its own expects them.
+func (c *Cluster) SharedRedisAddress() string { return c.address(sharedRedis) }
+
+// SharedRepoServerAddress is described at [Cluster.SharedRedisAddress].
+func (c *Cluster) SharedRepoServerAddress() string { return c.address(sharedRepoServer) }
 
 // PodLog returns the path of the log that all pods show where the cluster has a node. Each
 // of its lines begins with a time, a stream and F.

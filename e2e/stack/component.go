@@ -15,6 +15,8 @@ const (
 	Kwok              = "kwok"
 	Redis             = "redis-server"
 	redisProxy        = "redis-proxy"
+	sharedRedis       = "shared-redis"
+	sharedRepoServer  = "shared-repo-server"
 	RepoServer        = "argocd-repo-server"
 	AppController     = "argocd-application-controller"
 	ArgoCDServer      = "argocd-server"

@@ -31,8 +31,8 @@ status:
   capacity: {cpu: "32", memory: 256Gi, pods: "1000"}
 `
 
-// podConfig lets all pods show one log file, and lets exec run on the host in
-// one directory.
+// podConfig lets all pods show one log file, lets exec run on the host in one
+// directory, and has port 80 of all of them be the API server's.
 const podConfig = `---
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: ClusterLogs
@@ -45,6 +45,12 @@ kind: ClusterExec
 metadata: {name: all}
 spec:
   execs: [{local: {workDir: %q}}]
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: ClusterPortForward
+metadata: {name: all}
+spec:
+  forwards: [{ports: [80], target: {address: 127.0.0.1, port: %d}}]
 `
 
 // startNode starts kwok and returns once the node is ready.
@@ -84,7 +90,7 @@ func (c *Cluster) writeNodeFiles(ctx context.Context) error {
 		fmt.Fprintf(&lines, "%s stdout F line %d of %s\n", time.Now().UTC().Format(time.RFC3339Nano), i, c.cfg.Name)
 	}
 	podLog := c.PodLog()
-	config := string(stages) + fmt.Sprintf(podConfig, podLog, c.dir)
+	config := string(stages) + fmt.Sprintf(podConfig, podLog, c.dir, c.ports[APIServer])
 	err = errors.Join(
 		os.WriteFile(podLog, []byte(lines.String()), 0o644),
 		os.WriteFile(c.file("kwok.yaml"), []byte(config), 0o644),

@@ -61,6 +61,10 @@ type ClusterConfig struct {
 	// RedisProxy has argocd-server use a Redis that is not there yet, at
 	// [Cluster.RedisProxyAddress]: something else is to listen there, which knows the other.
 	RedisProxy bool
+	// Shared has the application-controller use a repo-server and a Redis that are not there
+	// yet, at [Cluster.SharedRepoServerAddress] and [Cluster.SharedRedisAddress], and runs
+	// none of its own.
+	Shared bool
 }
 
 // A Stack is a set of running clusters, with one etcd below those that have none of their
