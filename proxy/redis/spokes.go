@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -36,7 +38,34 @@ const maxAsked = 32
 type gate struct {
 	asking chan struct{} // full if no more may
 	users  int           // who ask, or wait
+	taken  atomic.Int64  // bytes of answers that are under way
 }
+
+// maxAnswers is how many of the largest answers may be under way from one agent: it could have
+// the principal hold so much, and no more, while it is asked.
+const maxAnswers = 2
+
+// A metered connection counts what is read of an answer, until it is released.
+type metered struct {
+	net.Conn
+	gate *gate
+	most int64 // that all answers of the agent may take
+	read int64
+}
+
+var errGreedy = errors.New("the agent's answers that are under way are too large together")
+
+// Read implements net.Conn.
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	m.read += int64(n)
+	if m.gate.taken.Add(int64(n)) > m.most {
+		return n, errGreedy
+	}
+	return n, err
+}
+
+func (m *metered) release() { m.gate.taken.Add(-m.read) }
 
 // An Outcome says how something that was read of an agent was answered.
 type Outcome string
@@ -121,7 +150,9 @@ func (s *spokes) ask(ctx context.Context, agent, name, key string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	l := newLine(c, s.limit)
+	answers := &metered{Conn: c, gate: g, most: maxAnswers * int64(s.limit)}
+	defer answers.release()
+	l := newLine(answers, s.limit)
 	defer l.Close() // the answer is there, or does not matter
 	end := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
 	defer end()

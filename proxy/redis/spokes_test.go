@@ -50,6 +50,41 @@ func TestAgentsHaveASecond(t *testing.T) {
 	})
 }
 
+// An agent that begins many large answers, and ends none, takes no more of the principal's memory
+// than two of the largest; what it takes is given back.
+func TestAgentsHaveARoomForAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *spokes
+		var most atomic.Int64
+		s = newSpokes(1<<20, func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			go func() {
+				_, _ = newReader(far, 1<<10).command()
+				_, _ = fmt.Fprintf(far, "$%d\r\n", 900<<10)
+				for range 800 {
+					if _, err := far.Write(make([]byte, 1<<10)); err != nil {
+						return
+					}
+					s.mu.Lock()
+					most.Store(max(most.Load(), s.gates["edge-1"].taken.Load()))
+					s.mu.Unlock()
+				}
+			}()
+			return near, nil
+		})
+		answers := make(chan []byte)
+		for range 16 {
+			go func() { answers <- s.read(t.Context(), 3, "GET", "edge-1", "k") }()
+		}
+		for range 16 {
+			require.Equal(t, "_\r\n", string(<-answers))
+		}
+		require.Less(t, most.Load(), int64(maxAnswers<<20+16*(4<<10)), "what each has read last besides")
+		require.Greater(t, most.Load(), int64(1<<20))
+		require.Empty(t, s.gates)
+	})
+}
+
 // The age of what is shown of an agent that is away is that since it told it.
 func TestWhatIsKeptHasAnAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
