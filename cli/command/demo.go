@@ -23,6 +23,7 @@ func demoCommand() *cli.Command {
 			&cli.IntFlag{Name: "agents", Value: 1, Usage: "how many managed `agents` there are, besides the autonomous one"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
 			&cli.StringFlag{Name: "transport", Value: "nats", Usage: "the `transport` by which messages travel: nats or grpc"},
+			&cli.StringFlag{Name: "nats-mode", Value: "leaf", Usage: "the `mode` of agents with --transport nats: leaf (each has a NATS server of its own) or client (none has)"},
 			&cli.BoolFlag{Name: "enable-websocket", Usage: "have websockets carry them"},
 			&cli.StringFlag{Name: "sabotage", Usage: "the `lie` that the store beneath one agent tells: drop (writes are not done), corrupt (they are done wrongly) or undelete (removals are not done)"},
 			&cli.BoolFlag{Name: "verbose", Usage: "show the log of all programs"},
@@ -33,8 +34,26 @@ func demoCommand() *cli.Command {
 			"   argocd-agent demo\n" +
 			"   argocd-agent demo --agents 20 -o json\n" +
 			"   argocd-agent demo --transport grpc\n" +
+			"   argocd-agent demo --nats-mode client\n" +
 			"   argocd-agent demo --sabotage drop",
 	}
+}
+
+// demoCarrier returns by what messages travel.
+func demoCarrier(c *cli.Context) (demo.Carrier, error) {
+	mode, err := shell.Choice(c, "nats-mode", map[string]demo.Carrier{"leaf": demo.NATS, "client": demo.NATSClient})
+	if err != nil {
+		return mode, err
+	}
+	carriers := map[string]demo.Carrier{"nats": mode, "grpc": demo.GRPC}
+	if c.Bool("enable-websocket") {
+		carriers = map[string]demo.Carrier{"nats": demo.NATSWebsocket, "grpc": demo.GRPCWebsocket}
+	}
+	carrier, err := shell.Choice(c, "transport", carriers)
+	if err == nil && mode == demo.NATSClient && carrier != mode {
+		err = &shell.UsageError{Where: "--nats-mode client", What: "it is for --transport nats, and shown without websockets", Advice: "leave out the other flags"}
+	}
+	return carrier, err
 }
 
 func runDemo(c *cli.Context) error {
@@ -44,11 +63,7 @@ func runDemo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	carriers := map[string]demo.Carrier{"nats": demo.NATS, "grpc": demo.GRPC}
-	if c.Bool("enable-websocket") {
-		carriers = map[string]demo.Carrier{"nats": demo.NATSWebsocket, "grpc": demo.GRPCWebsocket}
-	}
-	carrier, err := shell.Choice(c, "transport", carriers)
+	carrier, err := demoCarrier(c)
 	if err != nil {
 		return err
 	}

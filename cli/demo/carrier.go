@@ -23,6 +23,7 @@ const (
 	GRPC
 	NATSWebsocket // the same in websockets
 	GRPCWebsocket
+	NATSClient // a server in the principal's only
 )
 
 const anyPort = "127.0.0.1:0"
@@ -40,7 +41,9 @@ type ends struct {
 }
 
 func (c Carrier) ends() ends {
-	return map[Carrier]ends{NATS: natsEnds(false), NATSWebsocket: natsEnds(true), GRPC: grpcEnds(false), GRPCWebsocket: grpcEnds(true)}[c]
+	return map[Carrier]ends{
+		NATS: natsEnds(false), NATSWebsocket: natsEnds(true), NATSClient: natsClientEnds(), GRPC: grpcEnds(false), GRPCWebsocket: grpcEnds(true),
+	}[c]
 }
 
 func natsEnds(websocket bool) ends {
@@ -68,6 +71,26 @@ type websocketHub struct{ *natslink.Hub }
 
 // Addr implements listener.
 func (h websocketHub) Addr(ctx context.Context) (string, error) { return h.WebsocketAddr(ctx) }
+
+func natsClientEnds() ends {
+	return ends{
+		func(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
+			h, err := natslink.NewHub(natslink.HubConfig{
+				Common: w.natsCommon("principal", log), Listen: anyPort, ClientListen: anyPort, Credentials: own, Authenticate: identity.SubjectName,
+			})
+			return clientHub{h}, err
+		},
+		func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error) {
+			return natslink.NewClient(natslink.ClientConfig{Common: w.natsCommon(s.Name, log), Agent: s.Name, Connect: s.line.address(), Credentials: own})
+		},
+	}
+}
+
+// A clientHub is a hub over NATS whose agents run no server.
+type clientHub struct{ *natslink.Hub }
+
+// Addr implements listener.
+func (h clientHub) Addr(ctx context.Context) (string, error) { return h.ClientAddr(ctx) }
 
 func grpcEnds(websocket bool) ends {
 	return ends{
