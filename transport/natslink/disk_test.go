@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	ossignal "os/signal"
 	"path/filepath"
 	"strings"
@@ -125,6 +126,30 @@ func sendUntil(t *testing.T, l transport.Link, m transport.Message) {
 	}
 }
 
+// childVariable tells a process that it is the child of a test, and of which.
+const childVariable = "NATSLINK_TEST_CHILD"
+
+func isChild(t *testing.T) bool { return os.Getenv(childVariable) == t.Name() }
+
+// childOf prepares a process that runs the test that calls it.
+func childOf(t *testing.T) *exec.Cmd {
+	c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1")
+	c.Env = append(os.Environ(), childVariable+"="+t.Name(), "TMPDIR="+t.TempDir())
+	return c
+}
+
+// apart runs the test that calls it in a process of its own, and reports whether this is that
+// process: what limitFiles refuses, it refuses the tests' own log too, which go test reads.
+func apart(t *testing.T) bool {
+	t.Helper()
+	if isChild(t) {
+		return true
+	}
+	out, err := childOf(t).CombinedOutput()
+	require.NoErrorf(t, err, "%s", out)
+	return false
+}
+
 // limitFiles has the kernel refuse, with EFBIG, every write of this process beyond size
 // bytes of a file, until the function that it returns is called. It works for every user
 // and in every container.
@@ -145,6 +170,9 @@ func limitFiles(t *testing.T, size uint64) (heal func()) {
 
 // TestLogThatCannotBeWritten: the disk refuses what is put into a log.
 func TestLogThatCannotBeWritten(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	for name, start := range sites(0) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
@@ -174,6 +202,9 @@ func TestLogThatCannotBeWritten(t *testing.T) {
 
 // TestCopyThatCannotBeWritten: the disk refuses what the peer says.
 func TestCopyThatCannotBeWritten(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	for name, start := range sites(0) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
@@ -199,6 +230,31 @@ func TestCopyThatCannotBeWritten(t *testing.T) {
 			s.settled(t, "after")
 		})
 	}
+}
+
+// TestFilesThatTakeNothing: no file of a store may be written any more, and then again.
+func TestFilesThatTakeNothing(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	for name, start := range sites(0) {
+		t.Run(name, func(t *testing.T) { fullFiles(t, start(t)) })
+	}
+}
+
+// fullFiles fills what files there may be.
+func fullFiles(t *testing.T, s *siteUnderTest) {
+	text := strings.Repeat("x", 100<<10)
+	for i := range 3 {
+		require.NoError(t, s.link.Send(t.Context(), value(fmt.Sprintf("key-%d", i), text)))
+	}
+	heal := limitFiles(t, 2<<10) // not even a probe
+	require.Error(t, s.link.Send(t.Context(), value("key-0", text)))
+	s.awaitTrouble(t, StoreFailing)
+	require.Error(t, s.link.Send(t.Context(), value("key-0", text)))
+	heal()
+	s.awaitEnd(t, StoreFailing)
+	s.settled(t, "after")
 }
 
 // TestQuotaOfAnAgent: what a log has no room for is refused, alarmed, and taken once there is.

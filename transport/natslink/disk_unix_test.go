@@ -20,18 +20,14 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// childVariable tells a child process of a test what it has been given.
-const childVariable = "NATSLINK_TEST_CHILD"
-
 // inChild runs the test that calls it in a process of its own, with attr and without the
 // root's right to write where modes say no, and reports whether this is that process. The
 // parent learns whether it could be started at all, and fails if the test fails in it.
 func inChild(t *testing.T, attr *syscall.SysProcAttr) (child bool, err error) {
-	if os.Getenv(childVariable) == t.Name() {
+	if isChild(t) {
 		return true, nil
 	}
-	c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1")
-	c.Env = append(os.Environ(), childVariable+"="+t.Name(), "TMPDIR="+t.TempDir())
+	c := childOf(t)
 	c.SysProcAttr = attr
 	var out []byte
 	done := make(chan struct{})
@@ -64,7 +60,7 @@ const cannotMount = "cannot mount a file system"
 
 // TestFullDisk: the file system of a store is full, and gets room again. It is a tmpfs of
 // 48 MiB where a process may have mounts of its own; where it may not, as in most containers,
-// a limit on what is written below a directory stands for it.
+// TestFilesThatTakeNothing stands for it.
 func TestFullDisk(t *testing.T) {
 	id := func(n int) []syscall.SysProcIDMap { return []syscall.SysProcIDMap{{HostID: n, Size: 1}} }
 	child, err := inChild(t, &syscall.SysProcAttr{
@@ -79,27 +75,9 @@ func TestFullDisk(t *testing.T) {
 		}
 	case err != nil:
 		t.Logf("no mounts here (%v): shown by a limit on the size of files", err)
-		for name, start := range sites(0) {
-			t.Run(name, func(t *testing.T) { fullFiles(t, start(t)) })
-		}
 	default:
 		t.Log("shown on a tmpfs")
 	}
-}
-
-// fullFiles fills what files there may be.
-func fullFiles(t *testing.T, s *siteUnderTest) {
-	text := strings.Repeat("x", 100<<10)
-	for i := range 3 {
-		require.NoError(t, s.link.Send(t.Context(), value(fmt.Sprintf("key-%d", i), text)))
-	}
-	heal := limitFiles(t, 2<<10) // not even a probe
-	require.Error(t, s.link.Send(t.Context(), value("key-0", text)))
-	s.awaitTrouble(t, StoreFailing)
-	require.Error(t, s.link.Send(t.Context(), value("key-0", text)))
-	heal()
-	s.awaitEnd(t, StoreFailing)
-	s.settled(t, "after")
 }
 
 // newDisk returns a new file system, and a site whose store is on it.
