@@ -51,7 +51,7 @@ func TestCases(t *testing.T) {
 			used[rule] = true
 		}
 	}
-	for _, r := range Rules {
+	for _, r := range rules {
 		require.True(t, used[r.Name], "no case for the rule %s", r.Name)
 	}
 }

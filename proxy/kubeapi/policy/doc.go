@@ -2,7 +2,7 @@
 // hub is not trusted with more than it is told here: whatever it asks, the agent that runs this
 // acts with its own rights, and of these with no more than the policy leaves.
 //
-// What is decided from the request alone is a table, [Rules]: the first rule that fits decides
+// What is decided from the request alone is a table, rules: the first rule that fits decides
 // whether the request passes, is refused, or passes if a condition holds. Conditions are about
 // objects, which are looked up: an object is managed if it is tracked by an Application of the
 // spoke, the way that argocd-cm says Argo CD tracks, or owned by one that is, within five

@@ -36,10 +36,10 @@ const (
 	Known               // the events that it selects are of a managed object
 )
 
-// Rules are read top down: the first that fits decides, and one fits every request. A pattern in
+// rules are read top down: the first that fits decides, and one fits every request. A pattern in
 // What is resource.group/subresource, as RBAC writes it; a star is any resource, or any resource of a
 // group, and a subresource that is a star is also none. Without one only the object itself is meant.
-var Rules = []Rule{
+var rules = []Rule{
 	{Name: "discovery", Verbs: "get", What: "/api /apis /version /openapi", Then: Nothing},
 	{Name: "path", What: "/", Why: "of what is no resource only discovery, openapi and version are read"},
 
@@ -79,11 +79,11 @@ type Terms struct {
 // Decide returns the rule that decides of a request for a kind; kind is empty where no resource
 // is asked for.
 func Decide(r Request, kind string, t Terms) Rule {
-	i := slices.IndexFunc(Rules, func(u Rule) bool { return u.fits(r, kind, t) })
+	i := slices.IndexFunc(rules, func(u Rule) bool { return u.fits(r, kind, t) })
 	if i < 0 {
 		return Rule{Name: "none", Why: "no rule fits"} // which a test holds not to be
 	}
-	return Rules[i]
+	return rules[i]
 }
 
 func (u Rule) fits(r Request, kind string, t Terms) bool {
