@@ -41,9 +41,17 @@ func (l serverLogger) Warnf(format string, v ...any) {
 	}
 }
 
+// flushing is what the server complains of when a leaf node hangs up while it is written to. It
+// does not complain of clients that do, and we tell who has gone.
+const flushing = "Error flushing: "
+
 // Errorf logs an error.
 func (l serverLogger) Errorf(format string, v ...any) {
-	if message := l.read(format, v...); !l.blame(message) {
+	switch message := l.read(format, v...); {
+	case l.blame(message):
+	case strings.Contains(message, flushing):
+		l.log.Debug(message)
+	default:
 		l.log.Error(message)
 	}
 }
