@@ -19,7 +19,7 @@ func (p proxies) are() bool { return p.hub != nil }
 // principal returns the flags by which the principal knows.
 func (p proxies) principal() []string {
 	if !p.are() {
-		return []string{"--enable-resource-proxy=false"}
+		return nil // it looks for a certificate, and goes without
 	}
 	flags := []string{"--redis-proxy-listen", p.hub.RedisProxyAddress(), "--resource-proxy-listen", p.api, "--resource-proxy-address", p.api}
 	if len(p.shared) > 0 {
