@@ -15,5 +15,6 @@
 //
 //	go test ./e2e/real -run TestDisasters/KilledAtFailpoints -timeout 2h -seed 1 -failpoint-runs 20
 //
-// With -grpc the worlds whose transport no test chooses are over gRPC, not NATS.
+// With -grpc TestDisasters and TestAutonomous are played over gRPC, not NATS. TestReal cannot be:
+// stories of it count what is in streams.
 package real

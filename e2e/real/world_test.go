@@ -95,7 +95,7 @@ func newWorldOf(t *testing.T, autonomous []string, clusters ...stack.ClusterConf
 	return newWorldBy(t, flags, autonomous, clusters...)
 }
 
-var overGRPC = flag.Bool("grpc", false, "have those agents be there over gRPC whose transport is not said by their test")
+var overGRPC = flag.Bool("grpc", false, "have the agents of TestDisasters and TestAutonomous be there over gRPC")
 
 // newWorldBy is newWorldOf where the principal, whose name is "", and agents have further
 // flags.
