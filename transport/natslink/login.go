@@ -47,21 +47,24 @@ func loginOf(o *server.ClientOpts) identity.Login {
 }
 
 // named is the name of a client's connection: the agent's, and behind a zero byte what it says of
-// itself, if that is anything. A client has no challenge to answer.
+// itself, if that is anything. A client has no challenge to answer, and a name is text.
 func named(agent, says string) string {
 	if says == "" {
 		return agent
 	}
-	return agent + "\x00" + says
+	return agent + "\x00" + base64.RawURLEncoding.EncodeToString([]byte(says))
 }
 
 // saidBy returns what an agent says of itself in such an answer or name.
 func saidBy(o *server.ClientOpts) string {
-	text := answerOf(o)
-	if text == "" {
-		text = o.Name
+	_, says, _ := strings.Cut(answerOf(o), "\x00")
+	if _, coded, in := strings.Cut(o.Name, "\x00"); in && says == "" {
+		text, err := base64.RawURLEncoding.DecodeString(coded)
+		if err != nil {
+			return ""
+		}
+		says = string(text)
 	}
-	_, says, _ := strings.Cut(text, "\x00")
 	if len(says) > transport.MaxSaid {
 		return ""
 	}

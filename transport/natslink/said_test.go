@@ -55,6 +55,38 @@ func TestStrangersAreToldOf(t *testing.T) {
 	}
 }
 
+// TestClientsThatAreStrangersAreToldOf: so it is of agents that run no server.
+func TestClientsThatAreStrangersAreToldOf(t *testing.T) {
+	p := tlstest.NewAuthority(t)
+	config := hubConfig(t, p)
+	config.ClientListen = anyPort
+	met := make(chan transport.Stranger, 1000)
+	config.Strangers = func(s transport.Stranger) { met <- s }
+	h, _ := startHub(t, config)
+	address := clientAddr(t, h)
+	h.guard.close() // it has been running for a while, and nobody waits at the door
+	c := clientConfig(t, p, "north", address)
+	c.Says = "mode=managed&\n\xff"
+	d, err := NewClient(c)
+	require.NoError(t, err)
+	agent, err := d.Dial(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	s := <-met
+	require.Equal(t, "north", s.Agent)
+	require.Equal(t, c.Says, s.Says)
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	up := func(d transport.Delivery) bool { return d.Event == transport.Up }
+	await(t, agent, up)
+	await(t, hub, up)
+	for _, says := range []string{strings.Repeat("a", transport.MaxSaid+1), "a\x00b"} {
+		c.Says = says
+		_, err = NewClient(c)
+		require.ErrorContains(t, err, "what the agent says of itself")
+	}
+}
+
 // What an agent says is apart from what it proves its name by.
 func TestWhatIsSaidIsApartFromTheLogin(t *testing.T) {
 	answer := func(text string) *server.ClientOpts {
@@ -76,4 +108,7 @@ func TestWhatIsSaidIsApartFromTheLogin(t *testing.T) {
 		require.Equal(t, want.says, saidBy(answer(text)), "%q", text)
 	}
 	require.Empty(t, saidBy(&server.ClientOpts{Sig: "no base64"}))
+	require.Empty(t, saidBy(&server.ClientOpts{Name: "north\x00no base64"}))
+	require.Empty(t, saidBy(&server.ClientOpts{Name: named("north", "")}))
+	require.Equal(t, "mode", saidBy(&server.ClientOpts{Name: named("north", "mode")}))
 }
