@@ -44,6 +44,9 @@ func newEnrolment(c *cli.Context, h hubParts, log *zap.Logger) (e enrolment, err
 	if err != nil {
 		return e, err
 	}
+	if !approved && !c.Bool(selfFlag) {
+		return e, &shell.UsageError{Where: "--" + approvalFlag, What: "no agent may ask to be registered", Advice: "add --" + selfFlag + ", or leave it out"}
+	}
 	if h.cluster.home != nil {
 		kept, err := resourceProxyTLS().kept(c, h.cluster.secrets)
 		if err != nil {
