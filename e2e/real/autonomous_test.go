@@ -19,7 +19,7 @@ import (
 // agents: of edge-1, on whose spoke Argo CD runs, and of edge. The hub has a controller for
 // Applications of its own, which leaves those of agents alone.
 func TestAutonomous(t *testing.T) {
-	t.Parallel()
+	inTurn(t, 4)
 	w := newWorldOf(t, []string{"edge-1", "edge"},
 		stack.ClusterConfig{Name: "hub", CRDs: true, Controllers: true}, // of which one ends foreground deletions
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},

@@ -22,7 +22,7 @@ import (
 // autonomous. One is there over NATS, the others over gRPC. The hub has Argo CD's own server and
 // its ApplicationSet controller.
 func TestDestination(t *testing.T) {
-	t.Parallel()
+	inTurn(t, 7)
 	by := func(more ...string) []string {
 		return append([]string{"--destination-based-mapping", "--allowed-namespaces", "team-*"}, more...)
 	}

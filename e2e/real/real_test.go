@@ -77,7 +77,7 @@ func disasters() []story {
 // TestReal plays the stories of every day, after which our programs have used all rights that
 // they are given.
 func TestReal(t *testing.T) {
-	t.Parallel()
+	inTurn(t, 14)
 	w := newWorld(t)
 	played := w.play(t, stories())
 	t.Run("RightsAreExact", func(t *testing.T) { w.audited(t, played == len(stories())) })
@@ -86,7 +86,7 @@ func TestReal(t *testing.T) {
 
 // TestDisasters plays the others.
 func TestDisasters(t *testing.T) {
-	t.Parallel()
+	inTurn(t, 11)
 	w := newWorld(t)
 	w.play(t, disasters())
 	t.Run("NothingIsRefused", func(t *testing.T) { w.audited(t, false) })

@@ -28,7 +28,7 @@ var requestDeaths = flag.Int("request-deaths", 5, "how often the principal dies 
 // spokes on which Argo CD runs: of a managed one and of an autonomous one.
 // They are there over gRPC.
 func TestRequests(t *testing.T) {
-	t.Parallel()
+	inTurn(t, 9)
 	w := newWorldBy(t, map[string][]string{"": {grpc}, "edge-1": {grpc}, "edge-2": {grpc}}, []string{"edge-2"},
 		stack.ClusterConfig{Name: "hub", Controllers: true, Etcd: true, Server: true, RedisProxy: true, ApplicationNamespaces: []string{"edge-*"}},
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true},

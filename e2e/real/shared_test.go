@@ -15,7 +15,7 @@ import (
 // TestShared plays a spoke that reaches no Git and has neither a repo-server nor a Redis: its
 // application-controller uses those of the hub, by way of the agent.
 func TestShared(t *testing.T) {
-	t.Parallel()
+	inTurn(t, 2)
 	w := newWorldBy(t, nil, nil,
 		stack.ClusterConfig{Name: "hub", Server: true, RedisProxy: true, ApplicationNamespaces: []string{"edge-*"}},
 		stack.ClusterConfig{Name: "spoke-1", ArgoCD: true, Shared: true},

@@ -80,6 +80,9 @@ func newWorld(t *testing.T) *world {
 // of its time.
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
+	if err := takeTurns(); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 

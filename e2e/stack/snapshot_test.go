@@ -1,6 +1,7 @@
 package stack_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,8 +32,12 @@ func TestSnapshot(t *testing.T) {
 	before := create("before")
 	file := filepath.Join(t.TempDir(), "snapshot")
 	require.NoError(t, c.Snapshot(ctx, file))
-	_, err := client.Patch(ctx, "before", "application/merge-patch+json", []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
+	// More than an API server writes of its own when it starts.
+	for n := range 100 {
+		patch := fmt.Appendf(nil, `{"data":{"n":"%d"}}`, n)
+		_, err := client.Patch(ctx, "before", "application/merge-patch+json", patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
 	version, err := strconv.Atoi(create("since").GetResourceVersion())
 	require.NoError(t, err)
 
