@@ -180,12 +180,19 @@ func (p *Principal) Agent(name string) (AgentStatus, error) {
 	if live != nil {
 		a.Session = live.session.Status()
 	}
+	a.Troubles = p.Troubles(name)
+	return a, nil
+}
+
+// Troubles returns what befalls what is kept for an agent, or for all of them; of "" only the
+// latter.
+func (p *Principal) Troubles(agent string) (out []transport.Trouble) {
 	if hub, ok := p.cfg.Hub.(transport.Troubled); ok {
 		for _, t := range hub.Troubles() {
-			if t.Agent == "" || t.Agent == name {
-				a.Troubles = append(a.Troubles, t)
+			if t.Agent == "" || t.Agent == agent {
+				out = append(out, t)
 			}
 		}
 	}
-	return a, nil
+	return out
 }
