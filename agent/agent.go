@@ -28,7 +28,7 @@ import (
 )
 
 // Config is what an Agent is made of. All fields but Destination, Allowed,
-// Expiry, Key, Protocol, Letters, Cluster, Adopted and Services are needed.
+// Expiry, Key, Protocol, Letters, Cluster, Adopted, Services and Paces are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of Argo CD, and of the objects that are kept in step
@@ -52,6 +52,7 @@ type Config struct {
 	Adopted observe.List
 	// Services are those that the principal's process may open streams for, beside inquiries.
 	Services proxy.Services
+	Paces    *session.Paces // see session.Config
 	Log      *zap.Logger
 }
 
@@ -111,6 +112,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		Key:      a.cfg.Key,
 		Protocol: a.cfg.Protocol,
 		Letters:  a.cfg.Letters,
+		Paces:    a.cfg.Paces,
 	})
 	if err != nil {
 		return fmt.Errorf("agent: session: %w", err)

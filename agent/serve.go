@@ -12,6 +12,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/proxy"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -69,11 +70,19 @@ func (a *Agent) retry(ctx context.Context, key string) error {
 	return a.session.Load().Retry(ctx, key)
 }
 
-func (a *Agent) standing() inquiry.Standing {
+// standing says how this Agent stands, to a principal that says to have had a table of its.
+func (a *Agent) standing(ctx context.Context, has string) inquiry.Standing {
+	if s := a.session.Load(); s != nil && has != "" {
+		_ = s.Confirm(ctx, engine.Whole(has)) // it fails only when the session ends, or nobody waits for the answer
+	}
 	st := a.Status()
 	out := inquiry.Standing{
 		InStep: st.Engine.InStep, Rows: st.Engine.Rows, Copied: st.Engine.Copied, Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters,
 		Observing: a.gate != nil, Withheld: st.Engine.Denied,
+		Has: string(st.Engine.Has), Backlog: st.Engine.Backlog, Sure: !st.Engine.Sure.IsZero(),
+	}
+	if at := st.Engine.Oldest; !at.IsZero() {
+		out.Lag = time.Since(at).Seconds()
 	}
 	if st.Err != nil {
 		out.Error = st.Err.Error()

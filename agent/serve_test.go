@@ -62,7 +62,7 @@ func TestAnswersThePrincipal(t *testing.T) {
 				} else {
 					require.Equal(t, `{"secret":true}`, got[0].Parts[resource.Spec])
 				}
-				st, err := client.Standing(t.Context())
+				st, err := client.Standing(t.Context(), "")
 				require.NoError(t, err)
 				require.Equal(t, 1, st.DeadLetters)
 				letters, err := client.List(t.Context())
@@ -75,7 +75,7 @@ func TestAnswersThePrincipal(t *testing.T) {
 				require.Equal(t, "drop", told[1].ContextMap()["what"])
 
 				stop()
-				_, err = client.Standing(t.Context())
+				_, err = client.Standing(t.Context(), "")
 				require.Error(t, err, "it is not there any more")
 				require.NoError(t, link.Close())
 				stopHub()

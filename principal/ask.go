@@ -62,6 +62,18 @@ func (p *Principal) Approve(ctx context.Context, agent string, of resource.Diges
 	return all, nil
 }
 
+// Confirm takes in that an agent's process says to have had a whole table of the hub's.
+func (p *Principal) Confirm(ctx context.Context, agent string, table engine.Whole) error {
+	l, err := p.live(agent)
+	if err == nil {
+		err = l.session.Confirm(ctx, table)
+	}
+	if err != nil {
+		return fmt.Errorf("principal: agent %s: %w", agent, err)
+	}
+	return nil
+}
+
 // Letters returns the dead letters of the hub's side of the link to an agent.
 func (p *Principal) Letters(agent string) (*ledger.Book, error) {
 	if _, err := p.registered(agent); err != nil {

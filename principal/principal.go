@@ -18,12 +18,13 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
+	"github.com/argocd-fabric/argocd-agent/sync/session"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// Config is what a Principal is made of. All fields but Mismatch, Key, Protocol, Ledger and
-// Services are needed.
+// Config is what a Principal is made of. All fields but Mismatch, Key, Protocol, Ledger,
+// Services and Paces are needed.
 type Config struct {
 	Identity string            // the hub's, the same for as long as its store lives
 	Hub      transport.Hub     // its Run is called by Principal.Run
@@ -46,6 +47,7 @@ type Config struct {
 	Stale       time.Duration  // see engine.Config
 	// Services returns those that an agent's process may open streams for; nil is none.
 	Services func(agent string) proxy.Services
+	Paces    *session.Paces // see session.Config
 	Log      *zap.Logger
 }
 
@@ -56,6 +58,7 @@ type Principal struct {
 
 	mu     sync.Mutex
 	listed bool // the registry has been
+	ready  bool // all agents of one list were admitted, for which the hub has been listed
 	seats  map[string]*seat
 }
 
@@ -137,19 +140,32 @@ func (p *Principal) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Ready returns why the Principal does not serve the agents of its registry yet; nil if
-// it does. Agents that fail, or are away, are no reason.
+// Ready returns why the Principal does not serve the agents of its registry: they are not all
+// admitted yet, because what the hub holds has not been listed, or the transport's store cannot
+// be used. It is nil if it does. Agents that fail, or are away, are no reason; nor are those that
+// come later, who are admitted one by one while the others are served.
 func (p *Principal) Ready() error {
+	if err := p.admitted(); err != nil {
+		return err
+	}
+	for _, t := range p.Troubles("") {
+		return fmt.Errorf("principal: %s: %w", t.What, t.Err)
+	}
+	return nil
+}
+
+func (p *Principal) admitted() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.listed {
 		return errors.New("principal: the registry of agents has not been listed")
 	}
 	for name, s := range p.seats {
-		if s.status.State == Starting {
+		if !p.ready && s.status.State == Starting {
 			return fmt.Errorf("principal: agent %s is being admitted", name)
 		}
 	}
+	p.ready = p.ready || len(p.seats) > 0
 	return nil
 }
 
@@ -180,12 +196,19 @@ func (p *Principal) Agent(name string) (AgentStatus, error) {
 	if live != nil {
 		a.Session = live.session.Status()
 	}
+	a.Troubles = p.Troubles(name)
+	return a, nil
+}
+
+// Troubles returns what befalls what is kept for an agent, or for all of them; of "" only the
+// latter.
+func (p *Principal) Troubles(agent string) (out []transport.Trouble) {
 	if hub, ok := p.cfg.Hub.(transport.Troubled); ok {
 		for _, t := range hub.Troubles() {
-			if t.Agent == "" || t.Agent == name {
-				a.Troubles = append(a.Troubles, t)
+			if t.Agent == "" || t.Agent == agent {
+				out = append(out, t)
 			}
 		}
 	}
-	return a, nil
+	return out
 }

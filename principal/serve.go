@@ -61,6 +61,7 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 		Key:      p.cfg.Key,
 		Protocol: p.cfg.Protocol,
 		Letters:  p.cfg.Ledger.Book(a.Name),
+		Paces:    p.cfg.Paces,
 	}
 	store := p.cfg.Store
 	if place.Destination {

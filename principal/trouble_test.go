@@ -29,5 +29,6 @@ func TestTroublesAreToldOfThoseWhomTheyBefall(t *testing.T) {
 		require.Equal(t, "store full", agents[0].Troubles[0].What)
 		require.Len(t, agents[1].Troubles, 2)
 		require.Equal(t, "log quota", agents[1].Troubles[1].What)
+		require.ErrorContains(t, f.Ready(), "store full: no space left", "one of all agents, not that of one")
 	})
 }

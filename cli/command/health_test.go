@@ -30,3 +30,20 @@ func TestHealthTellsTheTruth(t *testing.T) {
 	code, _ = ask("/debug/pprof/")
 	require.Equal(t, http.StatusNotFound, code)
 }
+
+func TestStartedOnce(t *testing.T) {
+	reason := errors.New("the hub has not been listed")
+	h := health(func() error { return reason })
+	ask := func(path string) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	require.Equal(t, http.StatusServiceUnavailable, ask("/startupz"))
+	reason = nil
+	require.Equal(t, http.StatusOK, ask("/startupz"))
+	reason = errors.New("the store is full")
+	require.Equal(t, http.StatusServiceUnavailable, ask("/readyz"))
+	require.Equal(t, http.StatusOK, ask("/startupz"), "what has started stays so")
+	require.Equal(t, http.StatusOK, ask("/livez"))
+}

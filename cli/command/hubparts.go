@@ -13,6 +13,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/proxy/token"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
 )
@@ -33,11 +34,13 @@ type hubParts struct {
 	tokens   *token.Ring // by which Argo CD reaches agents' clusters
 	live     resourceProxy
 	enroll   enrolment
+	papers   *papers
 
 	transports []string // by their names
 }
 
 func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
+	h.papers = newPapers()
 	if h.program, err = newProgram(c, log); err != nil {
 		return h, err
 	}
@@ -73,7 +76,8 @@ func newHubParts(c *cli.Context, log *zap.Logger) (h hubParts, err error) {
 	if err := h.meet(c, method, log); err != nil {
 		return h, err
 	}
-	h.hub, err = open(h.own.Credentials, method, h.enroll.met())
+	method.Prove = h.papers.watch(method.Prove)
+	h.hub, err = open(h.own.Credentials, method, h.papers.met(h.enroll.met()))
 	return h, err
 }
 
@@ -112,6 +116,7 @@ func (h hubParts) config(c *cli.Context, log *zap.Logger) (cfg principal.Config,
 		Tick:        h.program.tick,
 		Stale:       c.Duration("stale-after"),
 		Services:    h.sharing.services,
+		Paces:       h.program.paces,
 		Log:         log,
 	}
 	if cfg.Hub, cfg.Store, err = hubFailpoints(h.hub, h.cluster.store); err != nil {
@@ -133,7 +138,10 @@ func (h hubParts) config(c *cli.Context, log *zap.Logger) (cfg principal.Config,
 // beside returns what runs beside a principal: what keeps its cluster and certificates known,
 // answers its users, and serves live requests.
 func (h hubParts) beside(c *cli.Context, run *principal.Principal, letters *ledger.Ledger, watched *warden, log *zap.Logger) (parts []func(context.Context) error, err error) {
-	if h.desk.server, err = admin.New(admin.Config{Principal: run, Log: log, Applicants: func() []admin.Applicant { return h.enroll.applicants(run) }}); err != nil {
+	if h.desk.server, err = admin.New(admin.Config{
+		Principal: run, Log: log, Self: h.self, Expires: h.papers.of,
+		Applicants: func() []admin.Applicant { return h.enroll.applicants(run) },
+	}); err != nil {
 		return nil, err
 	}
 	live, counted, err := h.live.serve(run.Open, log)
@@ -144,14 +152,11 @@ func (h hubParts) beside(c *cli.Context, run *principal.Principal, letters *ledg
 	if err != nil {
 		return nil, err
 	}
-	told := page{"metrics-port", h.program.metrics, metrics.Handler(hubMetrics(run, letters, h.hub, h.own.Credentials, watched.conflict.Load, counted, cache))}
-	parts = append(live, h.cluster.run, h.own.Run, h.watch, h.desk.Run, told.Run, runRedis(cache), h.tokens.Run, h.enroll.run, func(ctx context.Context) error {
-		return watched.run(ctx, func() (names []string) {
-			for _, a := range run.Agents() {
-				names = append(names, a.Name)
-			}
-			return names
-		})
+	told := page{"metrics-port", h.program.metrics, metrics.Handler(h.metrics(run, letters, watched.conflict.Load, counted, cache))}
+	parts = append(live, h.cluster.run, h.own.Run, h.watch, h.desk.Run, h.desk.server.Follow, told.Run, runRedis(cache), h.tokens.Run, h.enroll.run, func(ctx context.Context) error {
+		return watched.run(ctx, func() []string { return names(run) })
+	}, func(ctx context.Context) error {
+		return h.papers.run(ctx, func() []string { return names(run) })
 	})
 	if h.clusters != nil {
 		parts = append(parts, h.clusters.Run, func(ctx context.Context) error {
@@ -159,4 +164,18 @@ func (h hubParts) beside(c *cli.Context, run *principal.Principal, letters *ledg
 		})
 	}
 	return parts, nil
+}
+
+// names returns those of all agents.
+func names(run *principal.Principal) (names []string) {
+	for _, a := range run.Agents() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// self says of this program what argocd-agentctl shows of it.
+func (h hubParts) self() admin.Self {
+	spoken := wire.Spoken()
+	return admin.Self{Version: version(), Protocol: &admin.Protocol{Oldest: spoken.Oldest, Newest: spoken.Newest}, Expires: h.own.Credentials.Expiry()}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
+	"github.com/argocd-fabric/argocd-agent/sync/session"
 )
 
 // programFlags are those of every program that runs until it is told to end.
@@ -20,9 +21,9 @@ func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 	return append([]cli.Flag{
 		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done, what an agent has heard over gRPC or with --nats-mode client, and, without Kubernetes, the key for what is secret; empty is the folder state in --nats-store-dir"),
 		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
-		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez and /readyz; 0 is off"),
+		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez, /readyz and /startupz; 0 is off"),
 		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),
-	}, logFlags(f)...)
+	}, append(pprofFlags(f), logFlags(f)...)...)
 }
 
 // A program is what the principal and an agent have in common.
@@ -30,11 +31,16 @@ type program struct {
 	tick    time.Duration
 	health  string // the address of its probes
 	metrics string // the address of its metrics
+	pprof   string // the address of its profiles
+	paces   *session.Paces
 	log     *zap.Logger
 }
 
 func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
-	p.log = log
+	p.log, p.paces = log, &session.Paces{}
+	if p.pprof, err = pprofAddress(c); err != nil {
+		return p, err
+	}
 	if p.tick, err = shell.Positive(c, "resync-tick"); err != nil {
 		return p, err
 	}
@@ -62,6 +68,7 @@ func (p program) run(ctx context.Context, main part, others ...func(context.Cont
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return main.Run(inner) })
 	g.Go(func() error { return page{"healthz-port", p.health, health(main.Ready)}.Run(inner) })
+	g.Go(func() error { return profiles(p.pprof)(inner) })
 	for _, other := range others {
 		if other != nil {
 			g.Go(func() error { return other(inner) })

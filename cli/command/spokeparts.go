@@ -107,6 +107,7 @@ func (s *spokeParts) config(c *cli.Context, letters *ledger.Ledger, log *zap.Log
 		Tick:        s.program.tick,
 		Key:         s.key,
 		Letters:     letters.Book("principal"),
+		Paces:       s.program.paces,
 		Cluster:     s.cluster.served,
 		Log:         log,
 	}
@@ -133,6 +134,6 @@ func (s *spokeParts) beside(c *cli.Context, run *agent.Agent, book *ledger.Book,
 		return nil, err
 	}
 	name := agentName(c, s.own.Credentials)
-	told := page{"metrics-port", s.program.metrics, metrics.Handler(agentMetrics(name, run, book, s.dialer, s.own.Credentials, s.live.counted()))}
+	told := page{"metrics-port", s.program.metrics, metrics.Handler(agentMetrics(name, run, book, s.dialer, s.own.Credentials, s.program.paces, s.live.counted()))}
 	return append(doors, s.listed, s.cluster.run, s.own.Run, s.live.run(), told.Run), nil
 }

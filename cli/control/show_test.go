@@ -38,16 +38,16 @@ func TestTablesShowTextOnly(t *testing.T) {
 func TestStatusShowsDeletionsThatWait(t *testing.T) {
 	since := time.Now().Add(-3 * time.Hour)
 	var b bytes.Buffer
-	require.NoError(t, narrow(&b, admin.Agents{Agents: []admin.Agent{
+	require.NoError(t, fleet(&b, whole([]admin.Agent{
 		{Name: "away", Mode: "managed", State: "serving", Since: since, Hub: admin.Side{Waiting: 3}},
 		{Name: "idle", Mode: "managed", State: "serving", Since: since},
 		{Name: "new", Mode: "managed", State: "serving", Hub: admin.Side{Waiting: 1}},
 		{Name: "there", Mode: "managed", State: "observing", Connected: true, Since: since, Hub: admin.Side{Waiting: 2}, Spoke: &admin.Side{}},
-	}}))
+	}), false, 0))
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	require.Len(t, lines, 7)
-	require.Regexp(t, `^away +managed +serving +no +3h +\? +0 +0 +0\+\? +0 +3 +0\+\?$`, lines[1])
-	require.Regexp(t, `^there +managed +observing +yes +3h +no +0 +0 +0 +0 +2 +0$`, lines[4])
+	require.Len(t, lines, 9)
+	require.Regexp(t, `^away +managed +serving +away 3h +\?/\? +\?/\? +0\+\? +0 +3 +0\+\? +- +-$`, lines[1])
+	require.Regexp(t, `^there +managed +observing +up 3h +\?/\? +\?/\? +0 +0 +2 +0 +- +-$`, lines[4])
 	require.Equal(t, "waiting for away, which is away since "+since.UTC().Format(time.RFC3339)+" (3h): 3 deletions; if it is gone for good: argocd-agentctl agent release-deletions away --reason ...", lines[5])
 	require.Equal(t, "waiting for new, which was not there since the principal started: 1 deletion; if it is gone for good: argocd-agentctl agent release-deletions new --reason ...", lines[6])
 }

@@ -1,8 +1,10 @@
 package control
 
 import (
-	"fmt"
+	"context"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -13,25 +15,46 @@ import (
 
 func statusCommand() *cli.Command {
 	return &cli.Command{
-		Name:   "status",
-		Usage:  "say how all agents stand",
-		Flags:  principalFlags(outputFlag("table", "wide", "json", "yaml")),
+		Name:  "status",
+		Usage: "say how all agents stand",
+		Flags: principalFlags(
+			outputFlag("table", "wide", "json", "yaml"),
+			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "show it again and again: in place on a terminal, else one after the other"},
+			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "how often, a `duration`, with --watch"},
+			&cli.StringFlag{Name: "sort", Value: "name", Usage: "what comes first: the `order` of " + strings.Join(orderNames(), ", ")},
+			&cli.StringFlag{Name: "only", Usage: "show `those` agents only that are " + strings.Join(choiceNames(), ", ") + ", or several of these with a comma between them"},
+		),
 		Before: shell.NoArguments,
 		Action: status,
-		Description: "Shows every registered agent: whether it is connected and since when (if it is not, since\n" +
-			"when it is away, or never, as long as the principal has run), whether each side has all that the\n" +
-			"other has said (IN STEP), how many objects the control plane says something of (ROWS) and how many\n" +
-			"of the agent's it knows (COPIED), and what waits for somebody on either side: objects whose writes\n" +
-			"fail (RETRYING), deletions that are held until they are approved (HELD), deletions that wait until\n" +
-			"the agent has carried them out (WAITING), and what could not be done at all (DEAD LETTERS).\n" +
-			"A question mark is what an agent that is away does not say.\n\n" +
+		Description: "Shows every registered agent: whether its process answers and since when (LINK: up, away, or never\n" +
+			"as long as the principal has run); for how long the oldest change has waited that has not arrived\n" +
+			"(LAG) and how many objects have one (BACKLOG), down to the agent and up from it; what waits for\n" +
+			"somebody on either side: objects whose writes fail (RETRY), deletions that are held until they are\n" +
+			"approved (HELD), deletions that wait until the agent has carried them out (WAIT), and what could\n" +
+			"not be done at all (DEAD); the agent's version, the protocol versions it speaks (PROTO), and for how\n" +
+			"long the certificate is good by which it has proved its name (CERT). A question mark is what nobody\n" +
+			"can say now, and + what there may be more of, from before the principal began. -o wide shows it\n" +
+			"whole, and what fails.\n\n" +
 			"   argocd-agentctl status\n" +
+			"   argocd-agentctl status --watch --sort lag --only behind,failing\n" +
 			"   argocd-agentctl status -o json" + askHelp,
 	}
 }
 
 func status(c *cli.Context) error {
-	show, err := formOf(c, map[string]form{"table": narrow, "wide": wide})
+	choose, err := chooserOf(c)
+	if err != nil {
+		return err
+	}
+	interval, err := shell.Positive(c, "interval")
+	if err != nil {
+		return err
+	}
+	var on screen // anything, but for a terminal that is watched
+	show, err := formOf(c, map[string]form{
+		"table": func(w io.Writer, v any) error { return fleet(w, v.(choice), false, on.rows) },
+		"wide":  func(w io.Writer, v any) error { return fleet(w, v.(choice), true, on.rows) },
+	})
 	if err != nil {
 		return err
 	}
@@ -39,67 +62,58 @@ func status(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	agents, err := p.Agents(c.Context)
+	table := !slices.Contains([]string{"json", "yaml"}, c.String("output"))
+	once := func(ctx context.Context, w io.Writer) error {
+		all, err := p.Agents(ctx)
+		if err != nil {
+			return asked(c, err)
+		}
+		chosen := choose(all)
+		if table {
+			return show(w, chosen)
+		}
+		all.Agents = chosen.shown
+		return show(w, all)
+	}
+	if !c.Bool("watch") {
+		return once(c.Context, c.App.Writer)
+	}
+	return watcher{interval: interval, screen: func() screen {
+		if on = screenOf(c.App.Writer); !table {
+			on = screen{}
+		}
+		return on
+	}}.run(c.Context, c.App.Writer, once)
+}
+
+// A choice is what is shown of a fleet, and in which order.
+type choice struct {
+	all   admin.Agents
+	shown []admin.Agent
+}
+
+// chooserOf returns what the flags choose.
+func chooserOf(c *cli.Context) (func(admin.Agents) choice, error) {
+	order, err := shell.Choice(c, "sort", orders)
 	if err != nil {
-		return asked(c, err)
+		return nil, err
 	}
-	return show(c.App.Writer, agents)
-}
-
-func narrow(w io.Writer, v any) error { return fleet(w, v.(admin.Agents), false) }
-
-func wide(w io.Writer, v any) error { return fleet(w, v.(admin.Agents), true) }
-
-// fleet writes a table of agents.
-func fleet(w io.Writer, all admin.Agents, wide bool) error {
-	heads := []string{"AGENT", "MODE", "STATE", "CONNECTED", "SINCE", "IN STEP", "ROWS", "COPIED", "RETRYING", "HELD", "WAITING", "DEAD LETTERS"}
-	if wide {
-		heads = append(heads, "VERSION", "PROCESS")
-	}
-	t, now := newTable(w, append(heads, "ERROR")...), time.Now()
-	for _, a := range all.Agents {
-		// What the spoke does not say is not known, which is another thing than none.
-		inStep, retrying, letters := "?", fmt.Sprint(a.Hub.Retrying, "+?"), fmt.Sprint(a.Hub.DeadLetters, "+?")
-		if a.Spoke != nil && a.Spoke.Error == "" {
-			inStep = yes(a.Hub.InStep && a.Spoke.InStep)
-			retrying, letters = fmt.Sprint(a.Hub.Retrying+a.Spoke.Retrying), fmt.Sprint(a.Hub.DeadLetters+a.Spoke.DeadLetters)
+	var those []func(admin.Agent) bool
+	for name := range strings.SplitSeq(c.String("only"), ",") {
+		if name == "" {
+			continue
 		}
-		cells := []any{a.Name, a.Mode, a.State, yes(a.Connected), ago(now, a.Since), inStep, a.Hub.Rows, a.Hub.Copied, retrying, len(a.Held), a.Hub.Waiting, letters}
-		if wide {
-			cells = append(cells, a.Version, a.Process)
+		f, ok := choices[name]
+		if !ok {
+			return nil, &shell.UsageError{Where: "--only", What: "\"" + name + "\" is none of its values", Advice: "choose of " + strings.Join(choiceNames(), ", ")}
 		}
-		t.row(append(cells, errorOf(a))...)
+		those = append(those, f)
 	}
-	if err := t.w.Flush(); err != nil {
-		return err
-	}
-	for _, a := range all.Agents {
-		if line := stuck(now, a); line != "" {
-			fmt.Fprintln(w, shell.Line(line))
-		}
-	}
-	return nil
-}
-
-// stuck says how to go on with deletions that wait for an agent which is away.
-func stuck(now time.Time, a admin.Agent) string {
-	if a.Connected || a.Hub.Waiting == 0 {
-		return ""
-	}
-	away := "which was not there since the principal started"
-	if !a.Since.IsZero() {
-		away = "which is away since " + a.Since.UTC().Format(time.RFC3339) + " (" + ago(now, a.Since) + ")"
-	}
-	return fmt.Sprintf("waiting for %s, %s: %s; if it is gone for good: argocd-agentctl agent release-deletions %[1]s --reason ...", a.Name, away, shell.Count(a.Hub.Waiting, "deletion"))
-}
-
-// errorOf returns what fails on either side.
-func errorOf(a admin.Agent) string {
-	switch {
-	case a.Error != "":
-		return a.Error
-	case a.Spoke != nil && a.Spoke.Error != "":
-		return "spoke: " + a.Spoke.Error
-	}
-	return ""
+	return func(all admin.Agents) choice {
+		shown := slices.DeleteFunc(slices.Clone(all.Agents), func(a admin.Agent) bool {
+			return len(those) > 0 && !slices.ContainsFunc(those, func(is func(admin.Agent) bool) bool { return is(a) })
+		})
+		slices.SortStableFunc(shown, order)
+		return choice{all, shown}
+	}, nil
 }

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // busy is a link of which nothing is zero.
 func busy(agent string) metrics.Link {
 	absent := []engine.Absent{{UID: "1"}}
-	return metrics.Link{Agent: agent, State: "serving", Letters: 9, Session: session.Status{
-		Connected: true, DeadLetters: 8, Err: errors.New("it fails"),
+	return metrics.Link{Agent: agent, State: "serving", Letters: 9, Expires: time.Unix(1700000000, 0), Session: session.Status{
+		Connected: true, DeadLetters: 8, Err: errors.New("it fails"), Counts: session.Counts{Sent: 12, ReceivedBytes: 13, Met: 14, Refused: 15},
 		Engine: engine.Status{
 			InStep: true, Rows: 2, Copied: 3, Held: absent, Theirs: absent, Failed: 4, Writing: 5, Faults: 6, Pending: 7, FaultsSet: 10, PendingSet: 11,
 		},
@@ -57,6 +57,7 @@ func scrape(t *testing.T, s metrics.Source) []string {
 func TestWhatIsTold(t *testing.T) {
 	links := []metrics.Link{busy("edge-1"), {Agent: "edge-2", State: "failing"}}
 	source := metrics.Source{
+		Version: "v1", Refused: func() map[string]uint64 { return map[string]uint64{"blocked": 16} }, Paces: &session.Paces{},
 		Links:    func() []metrics.Link { return links },
 		Conflict: func() bool { return true },
 		Live:     func() metrics.Live { return metrics.Live{UnderWay: 3, Total: map[string]uint64{"away": 4}} },
@@ -80,6 +81,10 @@ func TestWhatIsTold(t *testing.T) {
 		`argocd_agent_controller_conflict 1`, `argocd_agent_certificate_expiry_timestamp_seconds 1.8e+09`,
 		`argocd_agent_live_requests 3`, `argocd_agent_live_requests_total{outcome="away"} 4`,
 		`argocd_agent_redis_reads_total{outcome="kept"} 12`, `argocd_agent_redis_age_seconds{agent="edge-1"} 60`,
+		`argocd_agent_build_info{version="v1"} 1`, `argocd_agent_refusals_total{reason="blocked"} 16`,
+		`argocd_agent_messages_total{agent="edge-1",direction="sent"} 12`, `argocd_agent_message_bytes_total{agent="edge-1",direction="received"} 13`,
+		`argocd_agent_connections_total{agent="edge-1"} 14`, `argocd_agent_writes_total{agent="edge-1",outcome="refused"} 15`,
+		`argocd_agent_peer_certificate_expiry_timestamp_seconds{agent="edge-1"} 1.7e+09`, `argocd_agent_write_seconds_bucket{le="0.001"} 0`,
 		`argocd_agent_agents{state="failing"} 1`, `argocd_agent_agents{state="serving"} 1`,
 	} {
 		require.Contains(t, lines, want)
@@ -106,18 +111,9 @@ func TestTheTableIsWritten(t *testing.T) {
 		var name, help string
 		_, err := fmt.Sscanf(d.String(), "Desc{fqName: %q, help: %q", &name, &help)
 		require.NoError(t, err, d.String())
-		labels := "agent"
-		switch {
-		case strings.HasSuffix(name, "_agents"):
-			labels = "state"
-		case strings.HasSuffix(name, "_conflict"), strings.HasSuffix(name, "_expiry_timestamp_seconds"), strings.HasSuffix(name, "_live_requests"):
-			labels = ""
-		case strings.HasSuffix(name, "_live_requests_total"), strings.HasSuffix(name, "_reads_total"):
-			labels = "outcome"
-		case strings.HasSuffix(name, "_store_trouble_seconds"):
-			labels = "agent, what"
-		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", name, labels, help))
+		_, labels, _ := strings.Cut(d.String(), "variableLabels: {")
+		labels, _, _ = strings.Cut(labels, "}")
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", name, strings.ReplaceAll(labels, ",", ", "), help))
 	}
 	slices.Sort(rows)
 	text := "# Metrics\n\nUnder `/metrics` of the principal (port 8000) and of each agent (port 8181), beside those of every Go program.\n\n" +

@@ -30,6 +30,11 @@ type Config struct {
 	Log       *zap.Logger // is told of every change that a user makes
 	// Applicants returns who waits to be registered, by name; nil is nobody.
 	Applicants func() []Applicant
+	// Self says of the principal's program what only that knows: its version, protocol and
+	// certificate; nil is nothing.
+	Self func() Self
+	// Expires returns when the certificate of an agent expires, as Agent has it; nil is never known.
+	Expires func(agent string) time.Time
 }
 
 // A Server answers users.

@@ -24,7 +24,7 @@ func TestShowsHowAgentsStand(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, all.Agents, 3)
 		away, one, plant := all.Agents[0], all.Agents[1], all.Agents[2]
-		require.Equal(t, Agent{Name: "away", Mode: "managed", State: "serving", Hub: Side{Rows: 0}, Held: []Held{}}, away)
+		require.Equal(t, Agent{Name: "away", Mode: "managed", State: "serving", Hub: Side{Rows: 0}, Held: []Held{}, Down: Flow{Known: true}}, away)
 		require.Equal(t, "autonomous", plant.Mode)
 		require.True(t, one.Connected)
 		require.Equal(t, "test", one.Version)

@@ -11,15 +11,34 @@ import (
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 func (s *Server) agents(r *http.Request) (any, error) {
 	all := s.cfg.Principal.Agents()
-	out := Agents{Agents: make([]Agent, len(all))}
+	out := Agents{Principal: s.self(), Agents: make([]Agent, len(all))}
+	ctx, stop := context.WithTimeoutCause(r.Context(), allTogether, errSlow)
+	defer stop()
 	each(all, func(i int, a principal.AgentStatus) {
-		out.Agents[i] = s.look(r.Context(), a)
+		out.Agents[i] = s.look(ctx, a)
 	})
 	return out, nil
+}
+
+// self says how the principal stands.
+func (s *Server) self() (out Self) {
+	if s.cfg.Self != nil {
+		out = s.cfg.Self()
+	}
+	out.Identity = s.cfg.Principal.Identity()
+	for _, t := range s.cfg.Principal.Troubles("") {
+		out.Troubles = append(out.Troubles, troubled(t))
+	}
+	return out
+}
+
+func troubled(t transport.Trouble) string {
+	return fmt.Sprintf("%s, since %s: %v", t.What, t.Since.UTC().Format(time.RFC3339), t.Err)
 }
 
 func (s *Server) agent(r *http.Request) (any, error) {
@@ -40,8 +59,17 @@ func (s *Server) agent(r *http.Request) (any, error) {
 
 // look says how an agent stands as the principal sees it, and as the agent sees it itself.
 func (s *Server) look(ctx context.Context, a principal.AgentStatus) Agent {
+	spoke := s.standing(ctx, a)
+	if now, err := s.cfg.Principal.Agent(a.Name); err == nil && spoke != nil {
+		a = now // it is known by now what the agent has
+	}
 	out := describe(a)
-	out.Spoke = s.standing(ctx, a)
+	if s.cfg.Expires != nil {
+		out.Expires = s.cfg.Expires(a.Name)
+	}
+	if out.Spoke = spoke; spoke != nil {
+		out.Up = spoke.Says
+	}
 	if a.State == principal.Serving && out.Spoke != nil && out.Spoke.Observing {
 		out.State = "observing"
 	}
@@ -72,9 +100,16 @@ func describe(a principal.AgentStatus) Agent {
 			Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters, Waiting: st.Engine.Waiting,
 		},
 		Held: []Held{},
+		Down: Flow{Known: a.State == principal.Serving, Whole: !st.Engine.Sure.IsZero(), Backlog: st.Engine.Backlog},
+	}
+	if at := st.Engine.Oldest; !at.IsZero() {
+		out.Down.Lag = time.Since(at).Seconds()
+	}
+	if p := st.Peer; p.Newest > 0 {
+		out.Protocol = &Protocol{p.Oldest, p.Newest}
 	}
 	for _, t := range a.Troubles {
-		out.Error = fmt.Sprintf("%s, since %s: %v", t.What, t.Since.UTC().Format(time.RFC3339), t.Err)
+		out.Error = troubled(t)
 	}
 	for _, err := range []error{st.Err, a.Err} {
 		if err != nil {

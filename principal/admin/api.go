@@ -27,9 +27,34 @@ import (
 // What fails is answered by a Failure, with 404 for what is not there, 409 for what is not
 // as the caller takes it to be, 503 for what may be possible later.
 
-// Agents are all registered agents, by name.
+// Agents are all registered agents, by name, and the principal that serves them.
 type Agents struct {
-	Agents []Agent `json:"agents"`
+	Principal Self    `json:"principal"`
+	Agents    []Agent `json:"agents"`
+}
+
+// A Self is what a principal says of itself.
+type Self struct {
+	Identity string    `json:"identity"` // the hub's
+	Version  string    `json:"version,omitempty"`
+	Protocol *Protocol `json:"protocol,omitempty"`
+	Expires  time.Time `json:"certificateExpires,omitzero"` // absent if it has no certificate
+	Troubles []string  `json:"troubles,omitempty"`          // of the transport's store, which befall all agents
+}
+
+// A Protocol says which versions of the protocol a program speaks.
+type Protocol struct {
+	Oldest int `json:"oldest"`
+	Newest int `json:"newest"`
+}
+
+// A Flow says how much of what one side has said the other is not known to have, and for how
+// long: it is asked for what it has when it is there, and a change counts until it says so.
+type Flow struct {
+	Known   bool    `json:"known"`      // else nobody can say: the side is away, or its program too old
+	Whole   bool    `json:"whole"`      // else there may be more, from before the program began
+	Backlog int     `json:"backlog"`    // objects
+	Lag     float64 `json:"lagSeconds"` // since the first of them was changed
 }
 
 // An Agent says how one agent stands.
@@ -41,11 +66,17 @@ type Agent struct {
 	Connected bool      `json:"connected"`         // its process answers
 	Since     time.Time `json:"since,omitzero"`    // when Connected changed last; absent if it never did
 	Version   string    `json:"version,omitempty"` // of the program that answers, or answered last
-	Process   string    `json:"process,omitempty"` // random, another one for every process
-	Hub       Side      `json:"hub"`
-	Spoke     *Side     `json:"spoke,omitempty"`      // as it says itself; absent if it does not answer
-	Held      []Held    `json:"held"`                 // deletions that wait for approval
-	HeldOf    string    `json:"heldDigest,omitempty"` // stands for Held
+	Protocol  *Protocol `json:"protocol,omitempty"`
+	// Expires is when the certificate does by which it has proved its name last; absent if it has
+	// not since the principal began, or by another way.
+	Expires time.Time `json:"certificateExpires,omitzero"`
+	Down    Flow      `json:"down"`              // what the hub says, to the agent
+	Up      Flow      `json:"up"`                // what the agent says, to the hub
+	Process string    `json:"process,omitempty"` // random, another one for every process
+	Hub     Side      `json:"hub"`
+	Spoke   *Side     `json:"spoke,omitempty"`      // as it says itself; absent if it does not answer
+	Held    []Held    `json:"held"`                 // deletions that wait for approval
+	HeldOf  string    `json:"heldDigest,omitempty"` // stands for Held
 	// Waiting are the hub's objects that are deleted, and wait until the agent has deleted their
 	// copies. They are told of one agent only; of all there is their number in Hub.
 	Waiting   []Held `json:"waiting,omitempty"`
@@ -63,6 +94,7 @@ type Side struct {
 	Withheld    int    `json:"withheld,omitempty"`  // of one that observes: objects that it would write
 	Waiting     int    `json:"waiting,omitempty"`   // of a hub: objects that are deleted, and wait until the agent has deleted their copies
 	Error       string `json:"error,omitempty"`     // of a spoke: what fails there, or why it does not say
+	Says        Flow   `json:"-"`                   // of a spoke: Up
 }
 
 // A Held is a copy that is not deleted until that is approved: its original is missing, and

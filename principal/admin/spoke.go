@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/principal"
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 )
 
-// How many agents are asked at once, and for how long each is waited for, where all are.
+// How many agents are asked at once, and for how long each is waited for, and all of them, where
+// all are.
 const (
-	atOnce = 32
-	moment = 2 * time.Second
+	atOnce      = 32
+	moment      = 2 * time.Second
+	allTogether = 10 * time.Second
 )
 
 // spoke returns whom to ask what an agent itself knows.
@@ -38,20 +41,25 @@ func each(agents []principal.AgentStatus, f func(i int, a principal.AgentStatus)
 	}
 }
 
-// standing returns how an agent stands as it sees that itself; nil if it does not say.
+// standing returns how an agent stands as it sees that itself; nil if it does not say. What each
+// side has had of the other's table is known to both from then on.
 func (s *Server) standing(ctx context.Context, a principal.AgentStatus) *Side {
 	if !a.Session.Connected {
 		return nil
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, moment, errSlow)
 	defer stop()
-	st, err := s.spoke(a.Name).Standing(ctx)
+	st, err := s.spoke(a.Name).Standing(ctx, string(a.Session.Engine.Has))
+	if err == nil && st.Has != "" {
+		err = s.cfg.Principal.Confirm(ctx, a.Name, engine.Whole(st.Has))
+	}
 	if err != nil {
 		return &Side{Error: s.explain(a.Name, err).Error()}
 	}
 	return &Side{
 		InStep: st.InStep, Rows: st.Rows, Copied: st.Copied, Retrying: st.Retrying, DeadLetters: st.DeadLetters,
 		Observing: st.Observing, Withheld: st.Withheld, Error: st.Error,
+		Says: Flow{Known: st.Has != "", Whole: st.Sure, Backlog: st.Backlog, Lag: st.Lag},
 	}
 }
 

@@ -58,6 +58,7 @@ type Engine struct {
 	sealing
 
 	tally
+	receipts
 
 	open  bool
 	epoch string // of our log
@@ -82,6 +83,7 @@ func New(c Config) *Engine {
 // Step takes in one event and returns what must now be done, in order. Times do not go
 // back.
 func (e *Engine) Step(now time.Time, ev Event) []Action {
+	e.begins(now)
 	switch ev := ev.(type) {
 	case Changed:
 		return e.changed(now, ev.Object)
@@ -105,6 +107,8 @@ func (e *Engine) Step(now time.Time, ev Event) []Action {
 		return e.meet(now, ev.Peer)
 	case Keyed:
 		return e.keyed(now, ev)
+	case Confirmed:
+		e.confirm(ev.Has)
 	case Tick:
 		return e.tick(now)
 	}
@@ -308,6 +312,7 @@ func (e *Engine) forget() {
 	for k := range e.spent {
 		if en := e.entries[k]; en != nil && en.spent() {
 			e.stale = max(e.stale, en.at)
+			e.receipts.bury(en.owed)
 			delete(e.entries, k)
 			delete(e.failed, k)
 		}

@@ -24,6 +24,7 @@ type entry struct {
 	after Line            // the After of that row
 	lost  bool            // the row may not have got there
 	unfit unfit
+	owed  owed
 
 	busy    bool            // a Write or Remove is under way: at most one a key
 	tried   Action          // the last one; not tried twice, but for a failure, at a Tick

@@ -64,6 +64,9 @@ type (
 		Seal Seal
 		Key  string
 	}
+	// Confirmed says that the peer has had a whole table of ours, as its process says when it is
+	// asked. Nothing is decided by it, see Status.Backlog.
+	Confirmed struct{ Has Whole }
 	// Tick says that time has passed: settle, and try again what failed.
 	Tick struct{}
 )
@@ -105,18 +108,19 @@ type (
 	}
 )
 
-func (Changed) event()  {}
-func (Vanished) event() {}
-func (Received) event() {}
-func (Wrote) event()    {}
-func (Unsent) event()   {}
-func (Relisted) event() {}
-func (Opened) event()   {}
-func (Approved) event() {}
-func (Retry) event()    {}
-func (Presence) event() {}
-func (Keyed) event()    {}
-func (Tick) event()     {}
-func (Send) action()    {}
-func (Write) action()   {}
-func (Remove) action()  {}
+func (Changed) event()   {}
+func (Vanished) event()  {}
+func (Received) event()  {}
+func (Wrote) event()     {}
+func (Unsent) event()    {}
+func (Relisted) event()  {}
+func (Opened) event()    {}
+func (Approved) event()  {}
+func (Retry) event()     {}
+func (Presence) event()  {}
+func (Keyed) event()     {}
+func (Confirmed) event() {}
+func (Tick) event()      {}
+func (Send) action()     {}
+func (Write) action()    {}
+func (Remove) action()   {}

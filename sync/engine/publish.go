@@ -12,6 +12,7 @@ func (e *Engine) publish(k resource.Key, en *entry, again bool) []Action {
 	}
 	e.log.set(k, en.sent, w.Digest())
 	en.record(w)
+	e.owe(en)
 	return send(k, w)
 }
 

@@ -104,6 +104,7 @@ func (e *Engine) declare() []Action {
 		return nil
 	}
 	e.declared = m.Digest()
+	e.receipts.declares(m)
 	return send(ManifestKey, m)
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -22,6 +23,17 @@ type Status struct {
 	Waiting int                   // objects that are deleted here, and wait until the peer has deleted their copies
 	// How often an object was given its Fault, and its Pending, by this process.
 	FaultsSet, PendingSet uint64
+
+	// Backlog is how many rows of ours were put into the log by this process that the peer is not
+	// known to have, and Oldest when the first of them was; zero if there is none. Sure is when
+	// the peer was last known to have all there was; zero if it never was known to this process:
+	// then there may be others, from before.
+	Backlog      int
+	Oldest, Sure time.Time
+	// Has is the newest table of the peer's that our copy has equalled, for the peer to know.
+	// Lacks is since when the copy equals none; zero if it does.
+	Has   Whole
+	Lacks time.Time
 }
 
 // Status returns how this side stands.
@@ -51,6 +63,7 @@ func (e *Engine) Status() Status {
 			st.Pending++
 		}
 	}
+	e.tellReceipts(&st)
 	return st
 }
 

@@ -78,10 +78,10 @@ func (h hasty) Read(b []byte) (int, error) {
 	return h.Conn.Read(b)
 }
 
-// Standing returns how the agent stands.
-func (c *Client) Standing(ctx context.Context) (out Standing, err error) {
-	err = c.one(ctx, http.MethodGet, "/v1/standing", nil, &out)
-	out.Error = short(out.Error)
+// Standing returns how the agent stands. It is told which table of its the caller has had.
+func (c *Client) Standing(ctx context.Context, has string) (out Standing, err error) {
+	err = c.one(ctx, http.MethodGet, "/v1/standing?"+url.Values{"has": {has}}.Encode(), nil, &out)
+	out.Error, out.Has, out.Backlog, out.Lag = short(out.Error), short(out.Has), max(out.Backlog, 0), max(out.Lag, 0)
 	return out, err
 }
 

@@ -105,11 +105,11 @@ func TestAnAgentThatAnswersMoreThanItWasAsked(t *testing.T) {
 		require.ErrorContains(t, err, "Application/b was not asked for")
 	})
 	ask(t, lines(func(w io.Writer) { fmt.Fprint(w, "{}\n{}\n") }), func(t *testing.T, c *inquiry.Client) {
-		_, err := c.Standing(t.Context())
+		_, err := c.Standing(t.Context(), "")
 		require.ErrorContains(t, err, "more than it was asked")
 	})
 	ask(t, lines(func(io.Writer) {}), func(t *testing.T, c *inquiry.Client) {
-		_, err := c.Standing(t.Context())
+		_, err := c.Standing(t.Context(), "")
 		require.ErrorContains(t, err, "has answered nothing")
 	})
 	ask(t, lines(func(w io.Writer) {

@@ -40,7 +40,9 @@ func (a *agent) config() inquiry.Config {
 			a.retried = append(a.retried, key)
 			return nil
 		}},
-		Standing: func() inquiry.Standing { return inquiry.Standing{InStep: true, Rows: 3, Error: "disk is full"} },
+		Standing: func(_ context.Context, has string) inquiry.Standing {
+			return inquiry.Standing{InStep: true, Rows: 3, Error: "disk is full", Has: has}
+		},
 		Changed: func(what string, l ledger.Letter) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -175,9 +177,9 @@ func TestAStoreThatCannotBeRead(t *testing.T) {
 	ask(t, over(inquiry.Handler(a.config())), func(t *testing.T, c *inquiry.Client) {
 		_, err := c.Objects(t.Context(), true, same)
 		require.EqualError(t, err, "inquiry: ask the agent: verify: read store: forbidden")
-		st, err := c.Standing(t.Context())
+		st, err := c.Standing(t.Context(), "2-ab")
 		require.NoError(t, err)
-		require.Equal(t, inquiry.Standing{InStep: true, Rows: 3, Error: "disk is full"}, st)
+		require.Equal(t, inquiry.Standing{InStep: true, Rows: 3, Error: "disk is full", Has: "2-ab"}, st)
 	})
 }
 

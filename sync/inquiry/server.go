@@ -16,7 +16,7 @@ const Service = "inquiry"
 
 // What is said over HTTP, as JSON:
 //
-//	GET  /v1/standing            Standing
+//	GET  /v1/standing?has=…      Standing; has is what Standing.Has is of the agent's own table
 //	GET  /v1/cluster             a Cluster a line: the one that is known, and each that is another
 //	GET  /v1/objects?brief=true  an object a line
 //	POST /v1/objects             keys, answered by an object a line
@@ -50,6 +50,16 @@ type Standing struct {
 	Observing   bool   `json:"observing"`   // it writes only what is adopted
 	Withheld    int    `json:"withheld"`    // objects that it would write, did it not observe
 	Error       string `json:"error,omitempty"`
+
+	// Has names the newest whole table of the principal's that it has had, see engine.Whole; ""
+	// is none, or one that does not say.
+	Has string `json:"has,omitempty"`
+	// Backlog is how many rows of its own the principal is not known to have, and Lag for how many
+	// seconds the oldest of them has waited.
+	Backlog int     `json:"backlog,omitempty"`
+	Lag     float64 `json:"lag,omitempty"`
+	// Sure says that there were no others before its process began.
+	Sure bool `json:"sure,omitempty"`
 }
 
 // Config says what is answered. All of it but Cluster is needed.
@@ -60,7 +70,8 @@ type Config struct {
 	// them no more is told than that their names are taken.
 	Strangers bool
 	Letters   Letters
-	Standing  func() Standing
+	// Standing returns how the agent stands. The principal says to have had that table of its.
+	Standing func(ctx context.Context, has string) Standing
 	// Cluster returns what is known of the agent's cluster once it is another than after; nil
 	// is any. If it is nil, nothing is ever known.
 	Cluster func(ctx context.Context, after *Cluster) (Cluster, error)
@@ -82,7 +93,9 @@ type server struct {
 func Handler(c Config) http.Handler {
 	s := &server{c, make(chan struct{}, readers)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/standing", s.answer(func(*http.Request) (any, error) { return c.Standing(), nil }))
+	mux.HandleFunc("GET /v1/standing", s.answer(func(r *http.Request) (any, error) {
+		return c.Standing(r.Context(), short(r.FormValue("has"))), nil
+	}))
 	mux.HandleFunc("GET /v1/plan", s.plan)
 	mux.HandleFunc("POST /v1/adopt", s.answer(s.adopt))
 	if c.Cluster != nil {

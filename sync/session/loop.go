@@ -43,8 +43,9 @@ func (s *Session) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		for _, a := range eng.Step(time.Now(), i.event) {
-			s.begin(ctx, a)
+		now := time.Now()
+		for _, a := range eng.Step(now, i.event) {
+			s.begin(ctx, a, began(i.event, now))
 		}
 		s.letters.look(ctx, eng, i)
 		if s.cfg.Observe != nil {
@@ -56,14 +57,30 @@ func (s *Session) loop(ctx context.Context) error {
 	}
 }
 
+// A task is what is to be done, and when what it is done for was seen; zero if that was not now.
+type task[A any] struct {
+	act  A
+	seen time.Time
+}
+
+// began returns when what is done because of an event was seen: now, or zero where the event is
+// the clock's, or the end of something else that was done.
+func began(ev engine.Event, now time.Time) time.Time {
+	switch ev.(type) {
+	case engine.Changed, engine.Vanished, engine.Received:
+		return now
+	}
+	return time.Time{}
+}
+
 // begin has an action carried out.
-func (s *Session) begin(ctx context.Context, a engine.Action) {
+func (s *Session) begin(ctx context.Context, a engine.Action, seen time.Time) {
 	switch a := a.(type) {
 	case engine.Send:
-		s.outbox.put(ctx, a.Message.Key, a.Message)
+		s.outbox.put(ctx, a.Message.Key, task[engine.Message]{a.Message, seen})
 	case engine.Write:
-		s.ready.put(ctx, a.Object.Key, a)
+		s.ready.put(ctx, a.Object.Key, task[engine.Action]{a, seen})
 	case engine.Remove:
-		s.ready.put(ctx, a.Key, a)
+		s.ready.put(ctx, a.Key, task[engine.Action]{a, seen})
 	}
 }

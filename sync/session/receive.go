@@ -29,6 +29,9 @@ func (s *Session) receive(ctx context.Context) error {
 				return err
 			}
 			s.health.note("receive", "", nil)
+			if d.Event == transport.Value {
+				s.counts.took(d.Message)
+			}
 			if err := r.take(ctx, d); err != nil {
 				return err
 			}
@@ -132,6 +135,7 @@ func (r *receiver) up(ctx context.Context, p transport.Presence) error {
 	reopen, err := r.s.speech.agree(p, r.s.cfg.Engine.Self, r.s.cfg.Link.Peer())
 	r.met, r.refused = err == nil, err != nil
 	r.s.health.up(p, err)
+	r.s.counts.meets(err)
 	if clear(r.foreign); reopen {
 		r.s.opener.reopen()
 	}

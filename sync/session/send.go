@@ -17,7 +17,8 @@ const senders = 16
 
 // send puts a message into the link's log, or tells the Engine that it may not be there.
 // The Engine sends it again, at a Tick.
-func (s *Session) send(ctx context.Context, m engine.Message) {
+func (s *Session) send(ctx context.Context, t task[engine.Message]) {
+	m := t.act
 	e, err := wire.Encode(m, wire.Envelope{
 		ID: s.cfg.NewID(), Source: s.cfg.Engine.Self, Time: time.Now(), Pair: s.pair.Load(), Version: s.speech.writing(),
 	})
@@ -39,7 +40,11 @@ func (s *Session) send(ctx context.Context, m engine.Message) {
 		s.health.note("send", m.Key.String(), err)
 	}
 	if err != nil {
+		s.counts.unsent.Add(1)
 		unsent := engine.Unsent{Key: m.Key, Digest: m.Body.Digest(), Never: never, Text: plain(err)}
 		s.put(ctx, unsent, nil) // it fails only when the session ends
+		return
 	}
+	s.counts.put(e)
+	s.cfg.Paces.Send.note(t.seen)
 }

@@ -54,6 +54,8 @@ type Config struct {
 	// Letters keeps what cannot be taken in or handed over, for as long as that is so. nil
 	// keeps it in memory.
 	Letters *ledger.Book
+	// Paces counts how fast this Session is, beside others; nil is nobody.
+	Paces *Paces
 	// Observe, if set, is called by the loop with each event after the Engine has taken it in.
 	// It must neither wait nor change or keep the Engine.
 	Observe func(engine.Event, *engine.Engine)
@@ -69,13 +71,14 @@ type Session struct {
 	pair    atomic.Pointer[seal.Pair] // of our key and the peer's; nil until that is known
 	speech  *versions
 
-	outbox  *crew[engine.Message]
-	ready   *crew[engine.Action]
+	outbox  *crew[task[engine.Message]]
+	ready   *crew[task[engine.Action]]
 	letters *letters
 	failing keySet // objects whose last write has failed
 	listing *listing
 	opener  *opener
 	health  *health
+	counts  counts
 }
 
 // New returns a Session that is not running.
@@ -99,6 +102,9 @@ func New(c Config) (*Session, error) {
 	c.Workers = cmp.Or(c.Workers, 64)
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	if c.Paces == nil {
+		c.Paces = &Paces{}
 	}
 	c.Protocol = cmp.Or(c.Protocol, wire.Spoken())
 	if c.NewID == nil {
@@ -162,12 +168,13 @@ type Status struct {
 	// Err is what fails now, or the Refusal; nil if nothing does.
 	Err         error
 	DeadLetters int // what cannot be taken in or handed over now
+	Counts      Counts
 }
 
 // Status returns how the session stands. It may be called at any time.
 func (s *Session) Status() Status {
 	st := s.health.status()
-	st.DeadLetters = s.cfg.Letters.Count()
+	st.DeadLetters, st.Counts = s.cfg.Letters.Count(), s.counts.now()
 	if !s.started.Load() {
 		return st
 	}
@@ -233,6 +240,12 @@ func (s *Session) Retry(ctx context.Context, key string) error {
 // Again has what was Withheld of an object, or could not be done, tried again.
 func (s *Session) Again(ctx context.Context, k resource.Key) error {
 	return s.tell(ctx, "retry "+k.String(), engine.Retry{Key: k})
+}
+
+// Confirm takes in that the peer's process says to have had a whole table of ours, which that of
+// Status.Engine.Has is on its side.
+func (s *Session) Confirm(ctx context.Context, table engine.Whole) error {
+	return s.tell(ctx, "take in what the peer has", engine.Confirmed{Has: table})
 }
 
 // tell gives the Engine what a user wants.

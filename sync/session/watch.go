@@ -81,6 +81,7 @@ func (w *watcher) synced(ctx context.Context, at backend.Synced) error {
 	w.s.health.note("watch store", "", nil)
 	if w.s.listing.begun(at.Revision) > 1 {
 		w.s.opener.reopen() // the store may be another by now
+		w.s.counts.relisted.Add(1)
 	}
 	w.s.opener.storeListed()
 	return nil

@@ -15,9 +15,9 @@ import (
 
 // carryOut writes or removes an object, and tells the Engine the outcome after the effect.
 // The Engine has at most one such action under way for each key.
-func (s *Session) carryOut(ctx context.Context, a engine.Action) {
+func (s *Session) carryOut(ctx context.Context, t task[engine.Action]) {
 	var done engine.Wrote
-	switch a := a.(type) {
+	switch a := t.act.(type) {
 	case engine.Write:
 		stored, err := s.cfg.Store.Write(ctx, a.Object)
 		if err != nil && ctx.Err() != nil {
@@ -34,6 +34,9 @@ func (s *Session) carryOut(ctx context.Context, a engine.Action) {
 		}
 		done = s.outcome(a.Key, "remove", err)
 	}
+	if done.Outcome == engine.Done {
+		s.cfg.Paces.Write.note(t.seen)
+	}
 	// A Store shows the effect to a running watch before it returns. If there is none the
 	// next one shows it, with all else.
 	if s.listing.wait(ctx) == nil {
@@ -49,12 +52,15 @@ func (s *Session) outcome(k resource.Key, act string, err error) engine.Wrote {
 	case err == nil:
 		log.Debug("object done")
 		s.failing.ends(k)
+		s.counts.done.Add(1)
 		return done
 	case errors.Is(err, backend.ErrConflict):
 		log.Debug("object overtaken")
+		s.counts.overtaken.Add(1)
 		return done
 	case errors.Is(err, backend.ErrWithheld):
 		done.Outcome = engine.Withheld
+		s.counts.withheld.Add(1)
 		log.Debug("object withheld")
 		return done
 	case errors.Is(err, backend.ErrRefused):
@@ -67,6 +73,7 @@ func (s *Session) outcome(k resource.Key, act string, err error) engine.Wrote {
 		done.Outcome = engine.Failed
 		log.Debug("object failed again", zap.Error(err))
 	}
+	s.counts.trouble(done.Outcome)
 	done.Text = plain(err)
 	return done
 }

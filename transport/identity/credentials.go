@@ -267,6 +267,14 @@ func (c *Credentials) Trusts(p Proof, now time.Time) error {
 	return p.stands(cur, now)
 }
 
+// Blocked returns why an agent is not let in whatever it proves; nil if it may be.
+func (c *Credentials) Blocked(p Proof) error {
+	c.mu.Lock()
+	blocked := c.blocked // never changed in place
+	c.mu.Unlock()
+	return blocked.check(p.Agent, p.Certificates)
+}
+
 // verifyServer returns why who was dialled as host is not the principal.
 func (c *credential) verifyServer(peer []*x509.Certificate, host string) error {
 	o := x509.VerifyOptions{DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
