@@ -37,7 +37,7 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 	}
 	define(t, hub, []byte(serviceMonitor))
 	apply := func(name string, objects set) {
-		cmd := exec.CommandContext(t.Context(), s.Binaries().Path("kubectl"), "--kubeconfig", hub.Kubeconfig(), "--context", "",
+		cmd := exec.CommandContext(t.Context(), s.Binaries().Path("kubectl"), "--kubeconfig", hub.Kubeconfig(),
 			"apply", "--server-side", "--force-conflicts", "--validate=strict", "-f", "-")
 		cmd.Stdin = bytes.NewReader(objects.stream(t))
 		output, err := cmd.CombinedOutput()
@@ -49,6 +49,17 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 		apply(i.name, overlay(t, i.base, i.components, ""))
 	}
 	apply("cert-manager", kustomized(t, filepath.Join(root, "cert-manager")))
+	for folder, namespace := range map[string]string{"managed": "edge-1", "autonomous": argocd} {
+		require.NoError(t, hub.Namespace(t.Context(), namespace))
+		files, err := filepath.Glob(filepath.Join(root, "examples", folder, "*.yaml"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			apply(file, setOf(t, text))
+		}
+	}
 	// A mistake is noticed.
 	wrong := kustomized(t, filepath.Join(root, "agent"))
 	wrong["Deployment argocd/argocd-agent-agent"].Object["spec"].(map[string]any)["replica"] = 1
