@@ -149,7 +149,7 @@ func permitted(c *cli.Context, where string, renamed map[string]string, manifest
 			if len(lacking) > 1 {
 				more = fmt.Sprintf(", and %s more", shell.Count(len(lacking)-1, "right"))
 			}
-			return "", &check.Failure{Err: fmt.Errorf("%s may not %s%s", who(c), lacking[0], more), Advice: "kubectl apply -f " + where}
+			return "", &check.Failure{Err: fmt.Errorf("%s may not %s%s", who(c), lacking[0], more), Advice: "kubectl apply -f " + where + "/rbac.yaml"}
 		}
 		return fmt.Sprintf("%s has all %s of %s", who(c), shell.Count(len(rights), "right"), where), nil
 	}}

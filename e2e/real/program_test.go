@@ -22,9 +22,11 @@ type program struct {
 	health  string // where it says how it is
 }
 
-// program prepares one of our programs, which runs with the rights of a ServiceAccount.
-func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconfig, client string, args ...string) *program {
-	name := command + "-on-" + c.Name()
+// program prepares one of our programs, as deploy/ has it run with these settings and with the
+// rights of a ServiceAccount, and with further flags.
+func (w *world) program(t *testing.T, c *stack.Cluster, kubeconfig, client string, settings map[string]string, args ...string) *program {
+	command, env := w.shipped[c.Name()].process(t, settings)
+	name := command[0] + "-on-" + c.Name()
 	health, nats := w.port(t), w.port(t)
 	p := &program{health: fmt.Sprintf("http://127.0.0.1:%d", health)}
 	if !slices.Contains(args, grpc) {
@@ -33,13 +35,13 @@ func (w *world) program(t *testing.T, command string, c *stack.Cluster, kubeconf
 	p.Process = w.stack.Process(stack.ProcessConfig{
 		Name: name,
 		Path: filepath.Join(w.dir, "argocd-agent"),
-		Args: append([]string{
-			command, "--kubeconfig", kubeconfig,
+		Args: slices.Concat(command, []string{
+			"--kubeconfig", kubeconfig,
 			"--nats-store-dir", filepath.Join(w.dir, name),
 			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", nats),
 			"--healthz-port", fmt.Sprint(health),
-		}, args...),
-		Env:   []string{"TMPDIR=" + w.tmp(), client, "ARGOCD_PRINCIPAL_METRICS_PORT=0", "ARGOCD_AGENT_METRICS_PORT=0"},
+		}, args),
+		Env:   append(env, "TMPDIR="+w.tmp(), client),
 		Ready: p.ready,
 	})
 	return p

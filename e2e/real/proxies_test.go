@@ -16,16 +16,16 @@ type proxies struct {
 
 func (p proxies) are() bool { return p.hub != nil }
 
-// principal returns the flags by which the principal knows.
-func (p proxies) principal() []string {
+// principal returns the settings by which the principal knows.
+func (p proxies) principal() map[string]string {
 	if !p.are() {
 		return nil // it looks for a certificate, and goes without
 	}
-	flags := []string{"--redis-proxy-listen", p.hub.RedisProxyAddress(), "--resource-proxy-listen", p.api, "--resource-proxy-address", p.api}
+	settings := map[string]string{"principal.redis.proxy.listen": p.hub.RedisProxyAddress(), "principal.resource-proxy.listen": p.api}
 	if len(p.shared) > 0 {
-		flags = append(flags, "--share-repo-server", p.hub.RepoServerAddress(), "--share-redis", p.hub.RedisAddress())
+		settings["principal.share.repo-server"], settings["principal.share.redis"] = p.hub.RepoServerAddress(), p.hub.RedisAddress()
 	}
-	return flags
+	return settings
 }
 
 // agent returns the flags of agent create.
@@ -36,18 +36,17 @@ func (p proxies) agent() []string {
 	return []string{"--resource-proxy-server", p.api}
 }
 
-// spoke returns the flags of an agent on a cluster.
-func (p proxies) spoke(c *stack.Cluster) []string {
-	redis := c.RedisAddress()
-	var flags []string
+// spoke returns the settings of an agent on a cluster.
+func (p proxies) spoke(c *stack.Cluster) map[string]string {
+	settings := map[string]string{"agent.live-allow": "exec,attach,port-forward,ServiceAccount", "agent.redis.address": c.RedisAddress()}
 	switch {
 	case !p.are():
 		return nil
 	case slices.Contains(p.shared, c.Name()):
-		redis = c.SharedRedisAddress()
-		flags = []string{"--share-redis-listen", redis, "--share-repo-server-listen", c.SharedRepoServerAddress()}
+		settings["agent.redis.address"] = c.SharedRedisAddress()
+		settings["agent.share.redis-listen"], settings["agent.share.repo-server-listen"] = c.SharedRedisAddress(), c.SharedRepoServerAddress()
 	case c.Process(stack.Redis) == nil:
 		return nil
 	}
-	return append(flags, "--redis-addr", redis, "--live-allow", "exec,attach,port-forward,ServiceAccount")
+	return settings
 }

@@ -2,12 +2,8 @@ package real
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -56,35 +51,17 @@ func (g grant) covers(r stack.AuditRecord) bool {
 		(g.name == "" || g.name == r.Name) && (g.namespace == "" || g.namespace == r.Namespace)
 }
 
-// readRights reads the accounts and roles from folders of deploy/, of which a later one may
-// replace a role of an earlier one.
-func readRights(t *testing.T, folders ...string) rights {
+// readRights reads the accounts and roles of what a user applies.
+func readRights(t *testing.T, s shipped) rights {
 	r := rights{roles: map[string][]grant{}}
-	for _, folder := range folders {
-		files, err := filepath.Glob(filepath.Join("..", "..", "deploy", folder, "*.yaml"))
-		require.NoError(t, err)
-		require.NotEmpty(t, files, folder)
-		for _, file := range files {
-			f, err := os.Open(file)
-			require.NoError(t, err)
-			decoder := utilyaml.NewYAMLOrJSONDecoder(f, 4096)
-			for {
-				var u unstructured.Unstructured
-				err := decoder.Decode(&u.Object)
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				require.NoError(t, err, file)
-				require.NoError(t, r.add(u), file)
-			}
-			require.NoError(t, f.Close())
-		}
+	for _, u := range s.objects {
+		require.NoError(t, r.add(u), s.name)
 	}
 	for _, grants := range r.roles {
 		r.grants = append(r.grants, grants...)
 	}
-	require.NotEmpty(t, r.account, "deploy/%s has a ServiceAccount", folders[0])
-	require.NotEmpty(t, r.grants, "deploy/%s grants something", folders)
+	require.NotEmpty(t, r.account, "%s has a ServiceAccount", s.name)
+	require.NotEmpty(t, r.grants, "%s grants something", s.name)
 	return r
 }
 
@@ -135,26 +112,28 @@ func grantsOf(rule rbacv1.PolicyRule, namespace string) (out []grant) {
 // install gives our programs an account on each cluster, and the rights that deploy/ grants
 // for the modes of the agents.
 func (w *world) install(t *testing.T) {
-	w.rights = map[string]rights{}
-	for _, cluster := range w.clusters {
-		w.rights[cluster] = readRights(t, "agent")
-	}
-	w.rights["hub"] = readRights(t, "principal")
+	w.shipped, w.rights = map[string]shipped{}, map[string]rights{}
+	hub := []string{}
+	spoke := map[string][]string{} // components by cluster
 	for agent, flags := range w.flags {
 		if agent == "" || !slices.Contains(flags, "--destination-based-mapping") {
 			continue
 		}
-		folders := []string{"agent", "agent/destination"}
+		spoke[spokes[agent]] = append(spoke[spokes[agent]], "agent/destination")
 		if slices.Contains(flags, "--create-namespace") {
-			folders = append(folders, "agent/destination/create-namespace")
+			spoke[spokes[agent]] = append(spoke[spokes[agent]], "agent/destination/create-namespace")
 		}
-		w.rights[spokes[agent]] = readRights(t, folders...)
 	}
 	for agent := range w.autonomous {
-		w.rights["hub"] = readRights(t, "principal", "principal/autonomous")
-		w.rights[spokes[agent]] = readRights(t, "agent", "agent/autonomous")
+		hub = []string{"principal/autonomous"}
+		spoke[spokes[agent]] = []string{"agent/autonomous"}
 	}
-	for cluster := range w.rights {
+	for _, cluster := range w.clusters {
+		w.shipped[cluster] = w.render(t, "agent", spoke[cluster]...)
+	}
+	w.shipped["hub"] = w.render(t, "principal", hub...)
+	for cluster, s := range w.shipped {
+		w.rights[cluster] = readRights(t, s)
 		w.grant(t, cluster)
 	}
 	w.let(t)
@@ -165,7 +144,7 @@ func (w *world) let(t *testing.T) {
 	if !w.proxies.are() {
 		return
 	}
-	r := readRights(t, "agent", "agent/live", "agent/live/secrets", "agent/live/write", "agent/live/exec")
+	r := readRights(t, w.render(t, "agent", "agent/live", "agent/live/secrets", "agent/live/write", "agent/live/exec"))
 	for _, cluster := range w.clusters[1:] {
 		require.NoError(t, w.stack.Cluster(cluster).Apply(t.Context(), append(r.manifests, accounts...)))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -45,8 +46,9 @@ type world struct {
 	api        *netfault.Line    // from the principal to the hub's API server
 	agents     map[string]*agent // that have been started
 	stores     stores
-	rights     map[string]rights // by cluster
-	fleet      bool              // edge-2 has the Applications of the fleet
+	shipped    map[string]shipped // what deploy/ has on each cluster
+	rights     map[string]rights  // by cluster
+	fleet      bool               // edge-2 has the Applications of the fleet
 	repos      map[string]*stack.GitRepo
 	revoked    map[string][]span   // of the audit logs, by cluster: what is refused there is meant to be
 	autonomous map[string]bool     // which agents are; all others are managed
@@ -157,15 +159,19 @@ func (w *world) newPrincipal(t *testing.T, args ...string) *program {
 		require.NoError(t, err)
 		w.api = line
 	}
-	if w.redis != "" {
-		args = append(args, "--redis-server-address", w.redis, "--stale-after", stale.String())
+	settings := map[string]string{
+		"principal.nats.leaf-listen": fmt.Sprint("127.0.0.1:", w.leafPort), "principal.grpc.listen": fmt.Sprint("127.0.0.1:", w.grpcPort),
+		"principal.admin.listen": w.desk(), "principal.metrics.port": "0", "principal.log.format": "text",
+		"principal.redis.server.address": w.redis, "principal.redis.proxy.listen": "",
 	}
-	args = append(args, w.proxies.principal()...)
-	return w.program(t, "principal", w.hub, w.principalAccount(t), oldClient,
-		append([]string{
-			"--nats-leaf-listen", fmt.Sprint("127.0.0.1:", w.leafPort), "--grpc-listen", fmt.Sprint("127.0.0.1:", w.grpcPort),
-			"--admin-listen", w.desk(),
-		}, append(args, w.flags[""]...)...)...)
+	if w.redis != "" {
+		args = append(args, "--stale-after", stale.String())
+	}
+	if w.proxies.are() {
+		args = append(args, "--resource-proxy-address", w.proxies.api)
+	}
+	maps.Copy(settings, w.proxies.principal())
+	return w.program(t, w.hub, w.principalAccount(t), oldClient, settings, append(args, w.flags[""]...)...)
 }
 
 // stale is how long an agent may be away before its cluster is shown as failed.
@@ -285,8 +291,11 @@ func (w *world) newAgent(t *testing.T, name string) *agent {
 	if name == "edge-1" {
 		client = oldClient
 	}
-	a.program = w.program(t, "agent", cluster, w.account(t, cluster), client,
-		slices.Concat([]string{"--agent-mode", w.mode(name), "--server-address", host, "--server-port", at}, w.proxies.spoke(cluster), w.flags[name])...)
+	settings := map[string]string{
+		"agent.server.address": host, "agent.server.port": at, "agent.redis.address": "", "agent.metrics.port": "0", "agent.log.format": "text",
+	}
+	maps.Copy(settings, w.proxies.spoke(cluster))
+	a.program = w.program(t, cluster, w.account(t, cluster), client, settings, w.flags[name]...)
 	w.agents[name] = a
 	return a
 }
