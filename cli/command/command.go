@@ -27,11 +27,12 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	return heed(signals, grace, stderr, func(ctx context.Context) int {
-		return shell.Run(ctx, app(stdout, stderr), args)
+		return shell.Run(ctx, App(stdout, stderr), args)
 	})
 }
 
-func app(stdout, stderr io.Writer) *cli.App {
+// App returns the program's commands, which Main runs and the reference is made of.
+func App(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:      "argocd-agent",
 		Usage:     "Argo CD on many clusters, without the hub holding credentials for any of them",

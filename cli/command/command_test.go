@@ -60,8 +60,9 @@ func TestSignalsAreHeeded(t *testing.T) {
 
 func TestVersionSaysWhatItWasBuiltFrom(t *testing.T) {
 	require.Contains(t, version(), "go1.")
-	require.Contains(t, describe(nil), "(unknown) ")
-	require.Contains(t, describe(&debug.BuildInfo{
+	require.Contains(t, describe("", nil), "(unknown) ")
+	require.Contains(t, describe("v2", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}), "v2 go1.")
+	require.Contains(t, describe("", &debug.BuildInfo{
 		Main:     debug.Module{Version: "v1.2.3"},
 		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
 	}), "v1.2.3 commit abc (edited) ")

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -9,6 +10,10 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 )
+
+// release is which release this is, where the linker was told (-X, see deploy/image): the
+// only thing that is known of a binary that is built without its checkout's history.
+var release string
 
 func versionCommand() *cli.Command {
 	return &cli.Command{
@@ -25,15 +30,15 @@ func versionCommand() *cli.Command {
 // version says which version of the program this is.
 func version() string {
 	info, _ := debug.ReadBuildInfo()
-	return describe(info)
+	return describe(release, info)
 }
 
-// describe says what a binary was built from: its module's version, or the commit where
-// it was built from a checkout.
-func describe(info *debug.BuildInfo) string {
-	version, commit, edited := "(unknown)", "", ""
+// describe says what a binary was built from: its release or else its module's version, and
+// the commit where it was built from a checkout.
+func describe(release string, info *debug.BuildInfo) string {
+	version, commit, edited := cmp.Or(release, "(unknown)"), "", ""
 	if info != nil {
-		version = info.Main.Version
+		version = cmp.Or(release, info.Main.Version)
 		for _, s := range info.Settings {
 			switch {
 			case s.Key == "vcs.revision":

@@ -23,11 +23,16 @@ const env shell.Flags = "ARGOCD_AGENT_"
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return shell.Run(ctx, &cli.App{
+	return shell.Run(ctx, App(stdout, stderr), args)
+}
+
+// App returns the program's commands, which Main runs and the reference is made of.
+func App(stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
 		Name:      "argocd-agentctl",
 		Usage:     "set up principals and agents, and see how they stand",
 		Writer:    stdout,
 		ErrWriter: stderr,
 		Commands:  []*cli.Command{pkiCommand(), jwtCommand(), agentCommand(), blocklistCommand(), userpassCommand(), statusCommand(), verifyCommand(), planCommand(), adoptCommand(), deadletterCommand(), command.CheckCommand(), benchCommand()},
-	}, args)
+	}
 }

@@ -40,6 +40,14 @@ var table = []row{
 	inJSON("seal", engine.SealKey, halfOf, half.body),
 }
 
+// Types returns the types of all events.
+func Types() (all []string) {
+	for _, r := range table {
+		all = append(all, Prefix+r.name)
+	}
+	return all
+}
+
 func object(k resource.Key) bool { return !engine.Reserved(k) }
 
 func removable(k resource.Key) bool {

@@ -1,0 +1,83 @@
+package scripts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/cli/reference"
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/e2e/stack/stacktest"
+)
+
+// TestGettingStarted types what the page of this name shows, as it stands there.
+func TestGettingStarted(t *testing.T) {
+	t.Run("one machine", func(t *testing.T) {
+		typed(t, "one machine", nil, `./argocd-agentctl status | grep '^edge-1 .*connected'`)
+	})
+	t.Run("real API servers", func(t *testing.T) {
+		s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{ // as stack up has it
+			{Name: "hub", Server: true, RedisProxy: true, ApplicationNamespaces: []string{"edge-*"}},
+			{Name: "spoke1", ArgoCD: true},
+			{Name: "spoke2", CRDs: true},
+		}})
+		hub, spoke := s.Cluster("hub"), s.Cluster("spoke1")
+		typed(t, "real API servers", []string{
+			"PATH=" + filepath.Dir(s.Binaries().Path("kubectl")) + ":" + os.Getenv("PATH"),
+			"HUB=" + hub.Kubeconfig(), "SPOKE1=" + spoke.Kubeconfig(), "SPOKE2=" + s.Cluster("spoke2").Kubeconfig(),
+			"HUB_REDIS=" + hub.RedisAddress(), "SPOKE1_REDIS=" + spoke.RedisAddress(), "PROXY_REDIS=" + hub.RedisProxyAddress(),
+		}, `kubectl --context spoke1 -n argocd get application guestbook && ./argocd-agentctl verify`)
+	})
+}
+
+// again begins a script in which a command that fails is tried for a while, as people do who
+// have started something a moment ago, and in which nothing is left running.
+const again = `set -e
+trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+again() { for i in $(seq 120); do "$@" && return; sleep 0.25; done; echo "in vain: $*" >&2; return 1; }
+`
+
+// typed runs the block of commands that a page has under a name, and then what shows that
+// it has worked. The programs are those of this test.
+func typed(t *testing.T, name string, env []string, proof string) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "deploy", "docs", "getting-started.md"))
+	require.NoError(t, err)
+	script, built := again, false
+	for _, b := range reference.Read(string(page)).Blocks {
+		if b.Mark != "run: "+name {
+			continue
+		}
+		for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", " ")) {
+			switch {
+			case line == "go build -o . ./cli/argocd-agent ./cli/argocd-agentctl\n":
+				line = "ln -s $(command -v argocd-agent) $(command -v argocd-agentctl) .\n"
+				built = true
+			case strings.HasPrefix(line, "export ") || strings.HasSuffix(line, "&\n"):
+			default:
+				line = "again " + line
+			}
+			script += line
+		}
+	}
+	require.True(t, built, "the page has no such block")
+	dir := t.TempDir()
+	deploy, err := filepath.Abs(filepath.Join("..", "..", "deploy"))
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(deploy, filepath.Join(dir, "deploy")))
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", script+"again sh -c '"+strings.ReplaceAll(proof, "'", `'"'"'`)+"'\n")
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), ports...), env...)
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	t.Logf("%s", output)
+}
+
+// ports keeps the programs from those that may be others' on the machine of a test.
+var ports = []string{
+	"ARGOCD_PRINCIPAL_HEALTH_CHECK_PORT=0", "ARGOCD_PRINCIPAL_METRICS_PORT=0",
+	"ARGOCD_AGENT_HEALTH_CHECK_PORT=0", "ARGOCD_AGENT_METRICS_PORT=0",
+}
