@@ -113,11 +113,18 @@ func TestTheTableIsWritten(t *testing.T) {
 		require.NoError(t, err, d.String())
 		_, labels, _ := strings.Cut(d.String(), "variableLabels: {")
 		labels, _, _ = strings.Cut(labels, "}")
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", name, strings.ReplaceAll(labels, ",", ", "), help))
+		kind := "gauge"
+		switch {
+		case strings.HasSuffix(name, "_total"):
+			kind = "counter"
+		case strings.HasPrefix(help, "From when "):
+			kind = "histogram"
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", name, kind, strings.ReplaceAll(labels, ",", ", "), help))
 	}
 	slices.Sort(rows)
 	text := "# Metrics\n\nUnder `/metrics` of the principal (port 8000) and of each agent (port 8181), beside those of every Go program.\n\n" +
-		"| metric | labels | what it tells |\n|---|---|---|\n" + strings.Join(rows, "\n") + "\n"
+		"| metric | type | labels | what it tells |\n|---|---|---|---|\n" + strings.Join(rows, "\n") + "\n"
 	if *update {
 		require.NoError(t, os.WriteFile("METRICS.md", []byte(text), 0o644))
 	}
