@@ -146,6 +146,7 @@ func anywhere(commands []*cli.Command, flag string) bool {
 
 var (
 	inline = regexp.MustCompile("`([^`]+)`")
+	metric = regexp.MustCompile(`\bargocd_agent_[a-z_]+`)
 	flagIn = regexp.MustCompile(`^--([a-z][a-z0-9-]*)`)
 )
 
@@ -176,6 +177,20 @@ func TestCommandsAndFlagsExist(t *testing.T) {
 		}
 	}
 	require.Greater(t, seen, 50)
+}
+
+// TestMetricsExist holds that every metric that is spoken of is in the table of them.
+func TestMetricsExist(t *testing.T) {
+	table, err := os.ReadFile(filepath.Join(root, "cli", "metrics", "METRICS.md"))
+	require.NoError(t, err)
+	seen := 0
+	for name, page := range pages(t) {
+		for _, found := range metric.FindAllString(strings.Join(page.Prose, "\n"), -1) {
+			seen++
+			require.Contains(t, string(table), "`"+found+"`", "%s: there is no metric %s", name, found)
+		}
+	}
+	require.Greater(t, seen, 5)
 }
 
 // others are flags of other programs that the text speaks of.

@@ -17,7 +17,7 @@ import (
 // TestGettingStarted types what the page of this name shows, as it stands there.
 func TestGettingStarted(t *testing.T) {
 	t.Run("one machine", func(t *testing.T) {
-		typed(t, "one machine", nil, `./argocd-agentctl status | grep '^edge-1 .*connected'`)
+		typed(t, "one machine", nil, `./argocd-agentctl status -o json | grep '"connected": true'`)
 	})
 	t.Run("real API servers", func(t *testing.T) {
 		s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{ // as stack up has it
