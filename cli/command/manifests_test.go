@@ -62,6 +62,7 @@ func TestManifestsFitThePrograms(t *testing.T) {
 			require.Equal(t, settings.Namespace, given["namespace"])
 			require.Equal(t, given["healthz-port"], strconv.Itoa(int(portNamed(t, container, "healthz"))))
 			require.Equal(t, given["metrics-port"], strconv.Itoa(int(portNamed(t, container, "metrics"))))
+			require.Equal(t, probed(container.StartupProbe), "/startupz healthz")
 			require.Equal(t, probed(container.LivenessProbe), "/livez healthz")
 			require.Equal(t, probed(container.ReadinessProbe), "/readyz healthz")
 			require.Greater(t, float64(*pod.TerminationGracePeriodSeconds), grace.Seconds(), "a pod has more patience than the program")

@@ -21,16 +21,20 @@ them: nothing, as long as no value is given.
 {{ toYaml .object }}
 {{- end }}
 
-{{- /* Shows the settings: those of params.yaml, of further files, and of the value params on top. */ -}}
+{{- /* Shows the settings: those of params.yaml, with the patches in the files named, and the value params on top. */ -}}
 {{- define "argocd-agent.params" }}
 {{- $o := fromYaml (.root.Files.Get "files/params.yaml") }}
 {{- $_ := set $o.data (printf "%s.namespace" .program) .root.Release.Namespace }}
-{{- range .files }}{{ $_ := mergeOverwrite $o.data (fromYaml ($.root.Files.Get (printf "files/%s" .))).data }}{{ end }}
+{{- range .files }}
+{{- range $key, $value := (fromYaml ($.root.Files.Get .)).data }}
+{{- if kindIs "invalid" $value }}{{ $_ := unset $o.data $key }}{{ else }}{{ $_ := set $o.data $key $value }}{{ end }}
+{{- end }}
+{{- end }}
 {{- $_ := mergeOverwrite $o.data .root.Values.params }}
 {{- include "argocd-agent.object" (dict "root" .root "object" $o) }}
 {{- end }}
 
-{{- /* Shows the Deployment, whose container has further ports where they are given. */ -}}
+{{- /* Shows the Deployment, with what the patches in the files named add to it. */ -}}
 {{- define "argocd-agent.deployment" }}
 {{- $v := .root.Values }}
 {{- $o := fromYaml (.root.Files.Get "files/deployment.yaml") }}
@@ -40,8 +44,14 @@ them: nothing, as long as no value is given.
 {{- $_ := set $container "image" (printf "%s:%s" $v.image.repository $v.image.tag) }}
 {{- with $v.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end }}
 {{- with $v.resources }}{{ $_ := set $container "resources" . }}{{ end }}
+{{- range .files }}
+{{- $patch := (fromYaml ($.root.Files.Get .)).spec.template.spec }}
+{{- range $key := list "env" "ports" "volumeMounts" }}
+{{- $_ := set $container $key (concat (index $container $key) (default list (index (first $patch.containers) $key))) }}
+{{- end }}
+{{- $_ := set $pod "volumes" (concat $pod.volumes (default list $patch.volumes)) }}
+{{- end }}
 {{- $_ := set $container "env" (concat $container.env $v.extraEnv) }}
-{{- $_ := set $container "ports" (concat $container.ports .ports) }}
 {{- $_ := set $container "volumeMounts" (concat $container.volumeMounts $v.extraVolumeMounts) }}
 {{- $_ := set $pod "volumes" (concat $pod.volumes $v.extraVolumes) }}
 {{- if $v.persistence.enabled }}

@@ -36,38 +36,55 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 		}
 	}
 	define(t, hub, []byte(serviceMonitor))
-	apply := func(name string, objects set) {
-		cmd := exec.CommandContext(t.Context(), s.Binaries().Path("kubectl"), "--kubeconfig", hub.Kubeconfig(),
-			"apply", "--server-side", "--force-conflicts", "--validate=strict", "-f", "-")
-		cmd.Stdin = bytes.NewReader(objects.stream(t))
+	kubectl := func(stream []byte, args ...string) (string, error) {
+		args = append([]string{"--kubeconfig", hub.Kubeconfig(), "apply", "--server-side", "--force-conflicts", "--validate=strict"}, args...)
+		cmd := exec.CommandContext(t.Context(), s.Binaries().Path("kubectl"), args...)
+		cmd.Stdin = bytes.NewReader(stream)
 		output, err := cmd.CombinedOutput()
+		return string(output), err
+	}
+	apply := func(name string, objects set) {
+		output, err := kubectl(objects.stream(t), "-f", "-")
 		require.NoError(t, err, "%s: %s", name, output)
-		require.NotContains(t, string(output), "Warning", name)
-		require.Len(t, strings.Split(strings.TrimSpace(string(output)), "\n"), len(objects), name)
+		require.NotContains(t, output, "Warning", name)
+		require.Len(t, strings.Split(strings.TrimSpace(output), "\n"), len(objects), name)
 	}
 	for _, i := range installations {
 		apply(i.name, overlay(t, i.base, i.components, ""))
 	}
-	apply("cert-manager", kustomized(t, filepath.Join(root, "cert-manager")))
-	for folder, namespace := range map[string]string{"managed": "edge-1", "autonomous": argocd} {
+	for _, folder := range append([]string{"overlays/principal", "overlays/agent-managed", "overlays/agent-autonomous", "cert-manager"}, further...) {
+		output, err := kubectl(nil, "-k", filepath.Join(root, folder)) // as the README has it
+		require.NoError(t, err, "%s: %s", folder, output)
+	}
+	for namespace, objects := range examples(t) {
 		require.NoError(t, hub.Namespace(t.Context(), namespace))
-		files, err := filepath.Glob(filepath.Join(root, "examples", folder, "*.yaml"))
-		require.NoError(t, err)
-		require.NotEmpty(t, files)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			apply(file, setOf(t, text))
-		}
+		apply(namespace, objects)
 	}
 	// A mistake is noticed.
 	wrong := kustomized(t, filepath.Join(root, "agent"))
 	wrong["Deployment argocd/argocd-agent-agent"].Object["spec"].(map[string]any)["replica"] = 1
-	cmd := exec.CommandContext(t.Context(), s.Binaries().Path("kubectl"), "--kubeconfig", hub.Kubeconfig(), "apply", "--server-side", "--validate=strict", "-f", "-")
-	cmd.Stdin = bytes.NewReader(wrong.stream(t))
-	output, err := cmd.CombinedOutput()
+	output, err := kubectl(wrong.stream(t), "-f", "-")
 	require.Error(t, err)
-	require.Contains(t, string(output), "replica")
+	require.Contains(t, output, "replica")
+}
+
+// examples returns the Applications to try it with, by their namespaces.
+func examples(t *testing.T) map[string]set {
+	out := map[string]set{}
+	files, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for name, u := range setOf(t, text) {
+			if out[u.GetNamespace()] == nil {
+				out[u.GetNamespace()] = set{}
+			}
+			out[u.GetNamespace()][name] = u
+		}
+	}
+	return out
 }
 
 // definitions are kinds of others that our manifests use, and where their modules define them.

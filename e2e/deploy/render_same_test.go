@@ -1,6 +1,9 @@
 package deploy
 
 import (
+	"maps"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,6 +56,23 @@ func TestChartsGiveWhatKustomizeGives(t *testing.T) {
 func settings(chart string) string {
 	program := chart[len("argocd-agent-"):]
 	return "patches:\n- patch: |\n    apiVersion: v1\n    kind: ConfigMap\n    metadata: {name: argocd-agent-params, namespace: argocd}\n    data: {" + program + ".namespace: gitops}\n"
+}
+
+// further are the components that only add rights, and so may be applied by themselves.
+var further = []string{
+	"principal/autonomous", "principal/self-registration", "agent/destination", "agent/destination/create-namespace",
+	"agent/live", "agent/live/secrets", "agent/live/write", "agent/live/exec",
+}
+
+func TestRightsAreAddedAsTheyAreAppliedAlone(t *testing.T) {
+	for _, component := range further {
+		base, _, _ := strings.Cut(component, "/")
+		plain, alone := kustomized(t, filepath.Join(root, base)), kustomized(t, filepath.Join(root, component))
+		want := maps.Clone(plain)
+		maps.Copy(want, alone)
+		require.Len(t, want, len(plain)+len(alone), "%s replaces nothing", component)
+		requireSame(t, want, overlay(t, base, []string{component}, ""))
+	}
 }
 
 func TestValuesReachTheObjects(t *testing.T) {
