@@ -29,6 +29,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
+	"github.com/argocd-fabric/argocd-agent/sync/trail"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -56,6 +57,8 @@ type Config struct {
 	Letters *ledger.Book
 	// Paces counts how fast this Session is, beside others; nil is nobody.
 	Paces *Paces
+	// Witness is told what becomes of each object's changes; nil is nobody.
+	Witness trail.Witness
 	// Observe, if set, is called by the loop with each event after the Engine has taken it in.
 	// It must neither wait nor change or keep the Engine.
 	Observe func(engine.Event, *engine.Engine)
@@ -71,8 +74,8 @@ type Session struct {
 	pair    atomic.Pointer[seal.Pair] // of our key and the peer's; nil until that is known
 	speech  *versions
 
-	outbox  *crew[task[engine.Message]]
-	ready   *crew[task[engine.Action]]
+	outbox  *crew[outgoing]
+	ready   *crew[task]
 	letters *letters
 	failing keySet // objects whose last write has failed
 	listing *listing
