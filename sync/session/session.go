@@ -207,6 +207,22 @@ func (s *Session) Known(ctx context.Context, keys []resource.Key) (known []resou
 	return known, nil
 }
 
+// Account returns how an object stands on this side.
+func (s *Session) Account(ctx context.Context, k resource.Key) (a engine.Account, err error) {
+	if err = s.look(ctx, func(e *engine.Engine) { a = e.Account(time.Now(), k) }); err != nil {
+		return a, fmt.Errorf("session: look at %s: %w", k, err)
+	}
+	return a, nil
+}
+
+// Named returns the keys of a kind with a name of which there is anything to say.
+func (s *Session) Named(ctx context.Context, kind resource.Kind, name string) (keys []resource.Key, err error) {
+	if err = s.look(ctx, func(e *engine.Engine) { keys = e.Named(kind, name) }); err != nil {
+		return nil, fmt.Errorf("session: look for %s %s: %w", kind, name, err)
+	}
+	return keys, nil
+}
+
 // errEnded says that nothing can be asked of a Session any more.
 var errEnded = errors.New("it has ended")
 
