@@ -40,7 +40,7 @@ func explainCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			one("app", []string{"application"}, resource.Application, "an Application"),
 			one("project", []string{"appproject"}, resource.Project, "an AppProject"),
-			one("repository", []string{"repo"}, resource.Repository, "a Secret with the credentials of a repository"),
+			one("repository", []string{"repo"}, resource.Secret, "a Secret with the credentials of a repository"),
 		},
 	}
 }

@@ -21,6 +21,7 @@ type outgoing struct {
 	began      time.Time // see task
 	seen, said time.Time
 	again      bool
+	follows    bool
 }
 
 // outgoing returns a message that was decided because of an input. What says something new of
@@ -31,6 +32,8 @@ func (s *Session) outgoing(m engine.Message, because input, now time.Time) outgo
 	switch because.event.(type) {
 	case engine.Unsent, engine.Retry:
 		o.again = true
+	case engine.Wrote:
+		o.follows = true
 	}
 	if !o.again && !because.at.IsZero() {
 		o.seen = because.at
@@ -53,7 +56,7 @@ func (s *Session) sending(o outgoing) (trace string) {
 }
 
 func (s *Session) about(o outgoing) trail.Sent {
-	return trail.Sent{Key: o.Key, Owned: s.owned(o.Key), Row: o.Body, Seen: o.seen, Said: o.said, Again: o.again}
+	return trail.Sent{Key: o.Key, Owned: s.owned(o.Key), Row: o.Body, Seen: o.seen, Said: o.said, Again: o.again, Follows: o.follows}
 }
 
 // sent tells that a message is in the log, or why it is not.

@@ -54,6 +54,9 @@ type Sent struct {
 	// Again says that the row says nothing new: the log is made to hold what it should, after a
 	// start, a failure, or the peer's asking.
 	Again bool
+	// Follows says that it was decided when a write here had ended: it says what that has made of
+	// the object.
+	Follows bool
 	// Trace is the traceparent that goes with it.
 	Trace string
 	Err   error // why it may not be in the log; nil if it is
