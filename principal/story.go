@@ -3,6 +3,7 @@ package principal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
@@ -30,12 +31,15 @@ func (p *Principal) Stories(ctx context.Context, agent string, kind resource.Kin
 	if err != nil {
 		return fail(err)
 	}
-	for _, k := range keys {
+	book := p.cfg.Journal.Book(agent)
+	keys = append(keys, book.Named(kind, name)...) // what is gone here may not be gone there
+	slices.SortFunc(keys, resource.Key.Compare)
+	for _, k := range slices.Compact(keys) {
 		account, err := l.session.Account(ctx, k)
 		if err != nil {
 			return fail(err)
 		}
-		all = append(all, Story{k, l.began, account, p.cfg.Journal.Book(agent).Page(k)})
+		all = append(all, Story{k, l.began, account, book.Page(k)})
 	}
 	return all, nil
 }

@@ -41,19 +41,12 @@ func (s *Server) tell(r *http.Request) (any, error) {
 		out.Objects = append(out.Objects, all...)
 	})
 	if len(out.Objects) == 0 && len(out.Unasked) == 0 {
-		return nil, fmt.Errorf("admin: %w: no agent has a %s %s: is there one on the control plane, and in a namespace or with a destination of an agent's?", errNoObject, want.Kind, where(want))
+		return nil, fmt.Errorf("admin: %w: no agent has %s: is it on the control plane, and in a namespace or with a destination of an agent's?", errNoObject, want)
 	}
 	slices.SortFunc(out.Objects, func(a, b Explanation) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Key, b.Key))
 	})
 	return out, nil
-}
-
-func where(k resource.Key) string {
-	if k.Namespace == "" {
-		return k.Name
-	}
-	return k.Namespace + "/" + k.Name
 }
 
 // explanations are those of one agent's objects that are wanted.

@@ -158,7 +158,7 @@ func TestExplainKnowsWhatItDoesNotKnow(t *testing.T) {
 	within(t, agents{{Name: "edge", Mode: resource.Managed}}, func(t *testing.T, r *rig) {
 		settle()
 		_, err := r.Explain(t.Context(), Object{Kind: string(resource.Application), Name: "none"}, "")
-		require.ErrorContains(t, err, "no agent has a Application none")
+		require.ErrorContains(t, err, "no agent has Application/none")
 		_, err = r.Explain(t.Context(), Object{Kind: "Pod", Name: "none"}, "")
 		require.ErrorContains(t, err, "bad request")
 		_, err = r.Explain(t.Context(), Object{Kind: string(resource.Application), Name: "none"}, "nobody")

@@ -101,8 +101,13 @@ func (e *Engine) Named(kind resource.Kind, name string) (keys []resource.Key) {
 			keys = append(keys, k)
 		}
 	}
+	for _, a := range e.theirs { // of which nothing may be here any more
+		if a.Key.Kind == kind && a.Key.Name == name {
+			keys = append(keys, a.Key)
+		}
+	}
 	slices.SortFunc(keys, resource.Key.Compare)
-	return keys
+	return slices.Compact(keys)
 }
 
 // News reports whether a message is one that the Engine takes in, and not one that a later one

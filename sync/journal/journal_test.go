@@ -58,6 +58,8 @@ func TestAPageSaysWhatBecameOfAChange(t *testing.T) {
 	require.Equal(t, Page{Heard: []Heard{{Of: Of{Phase: "deleted"}, Written: after(3), Heard: after(4), Began: after(7), Ended: after(8), Tries: 2, End: Done}}},
 		b.Page(app("b")), "what is written after that is about what others have done")
 	require.Zero(t, b.Page(app("c")))
+	require.Equal(t, []resource.Key{app("a")}, b.Named(resource.Application, "a"))
+	require.Empty(t, b.Named(resource.Project, "a"))
 }
 
 func TestAJournalIsBounded(t *testing.T) {

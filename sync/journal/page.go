@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,20 @@ func (b Book) Page(k resource.Key) (out Page) {
 		})
 	}
 	return out
+}
+
+// Named returns the keys of a kind that have a name, in whatever namespace, and of which something
+// is remembered, sorted.
+func (b Book) Named(kind resource.Kind, name string) (keys []resource.Key) {
+	b.j.mu.Lock()
+	defer b.j.mu.Unlock()
+	for at := range b.j.pages {
+		if at.peer == b.peer && at.key.Kind == kind && at.key.Name == name {
+			keys = append(keys, at.key)
+		}
+	}
+	slices.SortFunc(keys, resource.Key.Compare)
+	return keys
 }
 
 func (m mark) of(trace string) Of {
