@@ -18,17 +18,19 @@ import (
 	"github.com/argocd-fabric/argocd-agent/proxy"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
+	"github.com/argocd-fabric/argocd-agent/sync/journal"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/observe"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/sync/trail"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 // Config is what an Agent is made of. All fields but Destination, Allowed,
-// Expiry, Key, Protocol, Letters, Cluster, Adopted, Services and Paces are needed.
+// Expiry, Key, Protocol, Letters, Cluster, Adopted, Journal, Witness, Services and Paces are needed.
 type Config struct {
 	Name      string // as the principal has registered it
 	Namespace string // of Argo CD, and of the objects that are kept in step
@@ -50,6 +52,10 @@ type Config struct {
 	// Adopted, if it is set, has the Agent only observe: it writes nothing on its cluster but
 	// what is in this list, which the principal's user changes.
 	Adopted observe.List
+	// Journal remembers what has become of changes; nil is one of this Agent's own.
+	Journal *journal.Journal
+	// Witness is told what becomes of changes besides; nil is nobody.
+	Witness trail.Witness
 	// Services are those that the principal's process may open streams for, beside inquiries.
 	Services proxy.Services
 	Paces    *session.Paces // see session.Config
@@ -62,6 +68,8 @@ type Agent struct {
 	store   backend.Store  // as the session sees it
 	gate    *observe.Store // the store, if this Agent only observes
 	cluster *board
+	book    journal.Book
+	began   time.Time
 	session atomic.Pointer[session.Session]
 	streams atomic.Pointer[transport.Streams]
 	listed  atomic.Bool // the store has been
@@ -82,7 +90,13 @@ func New(c Config) (*Agent, error) {
 	if c.Letters == nil {
 		c.Letters = ledger.InMemory().Book("principal")
 	}
-	a := &Agent{cfg: c, cluster: newBoard()}
+	if c.Journal == nil {
+		var err error
+		if c.Journal, err = journal.New(0); err != nil {
+			return nil, fmt.Errorf("agent: %w", err)
+		}
+	}
+	a := &Agent{cfg: c, cluster: newBoard(), book: c.Journal.Book("principal")}
 	a.store = a.place().view(c.Store, func() { a.listed.Store(true) })
 	if c.Adopted != nil {
 		a.gate = observe.New(a.store, c.Adopted)
@@ -113,10 +127,12 @@ func (a *Agent) Run(ctx context.Context) error {
 		Protocol: a.cfg.Protocol,
 		Letters:  a.cfg.Letters,
 		Paces:    a.cfg.Paces,
+		Witness:  trail.Both(a.book, a.cfg.Witness),
 	})
 	if err != nil {
 		return fmt.Errorf("agent: session: %w", err)
 	}
+	a.began = time.Now()
 	a.session.Store(s)
 	streams := link.Streams()
 	a.streams.Store(&streams)

@@ -58,6 +58,7 @@ func (a *Agent) inquiries() http.Handler {
 		Letters:   inquiry.Desk{Book: a.cfg.Letters, Again: a.retry},
 		Standing:  a.standing,
 		Plan:      a.plan,
+		Story:     a.story,
 		Adopt:     a.adopt,
 		Changed: func(what string, l ledger.Letter) {
 			a.cfg.Log.Info("the principal's user sees to a dead letter", zap.String("what", what), zap.String("key", l.Key), zap.String("cause", string(l.Cause)))

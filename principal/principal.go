@@ -15,16 +15,18 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/proxy"
+	"github.com/argocd-fabric/argocd-agent/sync/journal"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
+	"github.com/argocd-fabric/argocd-agent/sync/trail"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
 // Config is what a Principal is made of. All fields but Mismatch, Key, Protocol, Ledger,
-// Services and Paces are needed.
+// Services, Journal, Witness and Paces are needed.
 type Config struct {
 	Identity string            // the hub's, the same for as long as its store lives
 	Hub      transport.Hub     // its Run is called by Principal.Run
@@ -48,7 +50,12 @@ type Config struct {
 	// Services returns those that an agent's process may open streams for; nil is none.
 	Services func(agent string) proxy.Services
 	Paces    *session.Paces // see session.Config
-	Log      *zap.Logger
+	// Journal remembers what has become of changes; nil is one of this Principal's own.
+	Journal *journal.Journal
+	// Witness returns who is told, besides, what becomes of the changes of an agent's objects; nil
+	// is nobody.
+	Witness func(agent string) trail.Witness
+	Log     *zap.Logger
 }
 
 // A Principal keeps the hub's store in step with all agents.
@@ -84,6 +91,12 @@ func New(c Config) (*Principal, error) {
 	c.Protocol = cmp.Or(c.Protocol, wire.Spoken())
 	if c.Ledger == nil {
 		c.Ledger = ledger.InMemory()
+	}
+	if c.Journal == nil {
+		var err error
+		if c.Journal, err = journal.New(0); err != nil {
+			return nil, fmt.Errorf("principal: %w", err)
+		}
 	}
 	p := &Principal{cfg: c, seats: map[string]*seat{}}
 	if c.Destination {

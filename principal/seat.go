@@ -3,6 +3,7 @@ package principal
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -52,6 +53,7 @@ type seat struct {
 type live struct {
 	session *session.Session
 	link    transport.Link
+	began   time.Time
 }
 
 // A job serves an agent as it was registered, or forgets it.

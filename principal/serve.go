@@ -46,7 +46,7 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 	}
 	defer link.Close() // nothing is lost by a link that does not close well
 	place := p.placement(a)
-	run := &live{link: link}
+	run := &live{link: link, began: time.Now()}
 	cfg := session.Config{
 		Engine: engine.Config{
 			Side:  resource.Principal,
@@ -62,6 +62,7 @@ func (p *Principal) attend(ctx context.Context, s *seat, a backend.Agent, log *z
 		Protocol: p.cfg.Protocol,
 		Letters:  p.cfg.Ledger.Book(a.Name),
 		Paces:    p.cfg.Paces,
+		Witness:  p.witness(a.Name),
 	}
 	store := p.cfg.Store
 	if place.Destination {
@@ -116,6 +117,9 @@ func (p *Principal) forget(ctx context.Context, s *seat, agent string) bool {
 		}
 		if err == nil {
 			err = p.cfg.Ledger.Forget(agent)
+		}
+		if err == nil {
+			p.cfg.Journal.Forget(agent)
 		}
 		if err != nil && ctx.Err() == nil {
 			p.cfg.Log.Error("agent not forgotten", zap.String("agent", agent), zap.Error(err))

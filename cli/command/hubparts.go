@@ -117,6 +117,7 @@ func (h hubParts) config(c *cli.Context, log *zap.Logger) (cfg principal.Config,
 		Stale:       c.Duration("stale-after"),
 		Services:    h.sharing.services,
 		Paces:       h.program.paces,
+		Witness:     h.program.witness,
 		Log:         log,
 	}
 	if cfg.Hub, cfg.Store, err = hubFailpoints(h.hub, h.cluster.store); err != nil {

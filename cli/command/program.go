@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -12,18 +13,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/cli/tracing"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/session"
 )
 
 // programFlags are those of every program that runs until it is told to end.
 func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
-	return append([]cli.Flag{
+	return slices.Concat([]cli.Flag{
 		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done, what an agent has heard over gRPC or with --nats-mode client, and, without Kubernetes, the key for what is secret; empty is the folder state in --nats-store-dir"),
 		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
 		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez, /readyz and /startupz; 0 is off"),
 		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),
-	}, append(pprofFlags(f), logFlags(f)...)...)
+	}, traceFlags(f), pprofFlags(f), logFlags(f))
 }
 
 // A program is what the principal and an agent have in common.
@@ -33,6 +35,7 @@ type program struct {
 	metrics string // the address of its metrics
 	pprof   string // the address of its profiles
 	paces   *session.Paces
+	traces  *tracing.Tracing // nil: none are made
 	log     *zap.Logger
 }
 
@@ -53,7 +56,8 @@ func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
 			*address = fmt.Sprint(":", port)
 		}
 	}
-	return p, nil
+	p.traces, err = newTraces(c, log)
+	return p, err
 }
 
 // A part is what a program runs.
@@ -69,6 +73,9 @@ func (p program) run(ctx context.Context, main part, others ...func(context.Cont
 	g.Go(func() error { return main.Run(inner) })
 	g.Go(func() error { return page{"healthz-port", p.health, health(main.Ready)}.Run(inner) })
 	g.Go(func() error { return profiles(p.pprof)(inner) })
+	if p.traces != nil {
+		g.Go(func() error { return p.traces.Run(inner) })
+	}
 	for _, other := range others {
 		if other != nil {
 			g.Go(func() error { return other(inner) })

@@ -109,6 +109,7 @@ func (s *spokeParts) config(c *cli.Context, letters *ledger.Ledger, log *zap.Log
 		Letters:     letters.Book("principal"),
 		Paces:       s.program.paces,
 		Cluster:     s.cluster.served,
+		Witness:     s.program.witness(agentName(c, s.own.Credentials)),
 		Log:         log,
 	}
 	if cfg.Dialer, cfg.Store, err = agentFailpoints(s.dialer, s.cluster.store); err != nil {

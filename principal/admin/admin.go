@@ -85,6 +85,7 @@ func (s *Server) Handler() http.Handler {
 		"GET /v1/agents/{agent}/verify":                        s.verify,
 		"GET /v1/agents/{agent}/plan":                          s.plan,
 		"POST /v1/agents/{agent}/adopt":                        s.adopt,
+		"GET /v1/explain":                                      s.tell,
 		"GET /v1/applicants":                                   s.applicants,
 		"GET /v1/letters":                                      s.letters,
 		"GET /v1/agents/{agent}/letters/{side}/{id}":           s.letter,
@@ -116,13 +117,16 @@ func say(w http.ResponseWriter, code int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the caller has gone
 }
 
+// errNoObject says that nobody knows of an object.
+var errNoObject = errors.New("nothing is known of it")
+
 // errRequest says that a request is not as it must be.
 var errRequest = errors.New("bad request")
 
 func codeOf(err error) int {
 	for code, those := range map[int][]error{
 		http.StatusBadRequest:         {errRequest},
-		http.StatusNotFound:           {principal.ErrUnknown, inquiry.ErrNoLetter},
+		http.StatusNotFound:           {principal.ErrUnknown, inquiry.ErrNoLetter, errNoObject},
 		http.StatusConflict:           {principal.ErrNothing, principal.ErrChanged, principal.ErrThere},
 		http.StatusServiceUnavailable: {principal.ErrNotYet, transport.ErrAway},
 	} {

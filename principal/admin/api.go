@@ -18,6 +18,7 @@ import (
 //	GET  /v1/agents/{agent}/verify?settle=10s           Verdict
 //	GET  /v1/agents/{agent}/plan                        Plan
 //	POST /v1/agents/{agent}/adopt                       Adoption, answered by inquiry.Adopted
+//	GET  /v1/explain?kind=…&namespace=…&name=…&agent=…  Explanations
 //	GET  /v1/applicants                                 Applicants
 //	GET  /v1/letters?agent=…                            Letters
 //	GET  /v1/agents/{agent}/letters/{side}/{id}         Letter, with its event

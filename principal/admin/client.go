@@ -99,6 +99,13 @@ func (c *Client) Plan(ctx context.Context, agent string) (out Plan, err error) {
 	return out, c.get(ctx, "/v1/agents/"+url.PathEscape(agent)+"/plan", &out)
 }
 
+// Explain returns what has become of the changes of an object, as the hub names it. Its
+// namespace and the agent may be "", for any.
+func (c *Client) Explain(ctx context.Context, o Object, agent string) (out Explanations, err error) {
+	q := url.Values{"kind": {o.Kind}, "namespace": {o.Namespace}, "name": {o.Name}, "agent": {agent}}
+	return out, c.get(ctx, "/v1/explain?"+q.Encode(), &out)
+}
+
 // Adopt has an agent that observes do what a says.
 func (c *Client) Adopt(ctx context.Context, agent string, a Adoption) (out inquiry.Adopted, err error) {
 	return out, c.post(ctx, "/v1/agents/"+url.PathEscape(agent)+"/adopt", a, &out)

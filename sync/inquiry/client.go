@@ -256,6 +256,8 @@ func missing(path string) error {
 		return ErrNoLetter
 	case path == clusterPath:
 		return ErrNoCluster
+	case strings.HasPrefix(path, storyPath):
+		return ErrNoStory
 	}
 	return nil
 }

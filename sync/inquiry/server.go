@@ -24,6 +24,7 @@ const Service = "inquiry"
 //	GET  /v1/letters/{id}        a letter
 //	POST /v1/letters/{id}/retry  {}, answered by {}
 //	POST /v1/letters/{id}/drop   {}, answered by {}
+//	GET  /v1/story?kind=…&namespace=…&name=…   Story
 //	GET  /v1/plan                Plan without steps, then a Step a line
 //	POST /v1/adopt               adoption, answered by Adopted
 //
@@ -62,7 +63,7 @@ type Standing struct {
 	Sure bool `json:"sure,omitempty"`
 }
 
-// Config says what is answered. All of it but Cluster is needed.
+// Config says what is answered. All of it but Cluster and Story is needed.
 type Config struct {
 	// Objects returns what the agent's store holds by now, keyed as on the link.
 	Objects func(context.Context) ([]resource.Object, error)
@@ -77,7 +78,9 @@ type Config struct {
 	Cluster func(ctx context.Context, after *Cluster) (Cluster, error)
 	Changed func(what string, l ledger.Letter) // is told of what was done about a letter
 	Plan    func(context.Context) (Plan, error)
-	Adopt   func(context.Context, Adoption) (Adopted, error)
+	// Story returns what is known of an object, by its key on the link. If it is nil, that is never told.
+	Story func(context.Context, resource.Key) (Story, error)
+	Adopt func(context.Context, Adoption) (Adopted, error)
 }
 
 // readers is how many callers may read all objects at once.
@@ -100,6 +103,9 @@ func Handler(c Config) http.Handler {
 	mux.HandleFunc("POST /v1/adopt", s.answer(s.adopt))
 	if c.Cluster != nil {
 		mux.HandleFunc("GET /v1/cluster", s.cluster)
+	}
+	if c.Story != nil {
+		mux.HandleFunc("GET "+storyPath, s.answer(s.story))
 	}
 	mux.HandleFunc("GET /v1/objects", s.objects)
 	mux.HandleFunc("POST /v1/objects", s.objects)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/trail"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
@@ -13,12 +14,19 @@ type input struct {
 	event engine.Event
 	then  func()             // must not wait; may be nil
 	raw   *transport.Message // of a Received that could not be read
+	at    time.Time          // when it was seen; zero is now
+	heard *trail.Heard       // of a Received, if there is a Witness
 }
 
 // put hands an event to the loop, and returns once the loop has it.
 func (s *Session) put(ctx context.Context, ev engine.Event, then func()) error {
+	return s.give(ctx, input{event: ev, then: then, at: time.Now()})
+}
+
+// give is put for an input.
+func (s *Session) give(ctx context.Context, i input) error {
 	select {
-	case s.inputs <- input{event: ev, then: then}:
+	case s.inputs <- i:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -44,8 +52,9 @@ func (s *Session) loop(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		now := time.Now()
+		s.listen(eng, i)
 		for _, a := range eng.Step(now, i.event) {
-			s.begin(ctx, a, began(i.event, now))
+			s.begin(ctx, a, i, now)
 		}
 		s.letters.look(ctx, eng, i)
 		if s.cfg.Observe != nil {
@@ -57,9 +66,10 @@ func (s *Session) loop(ctx context.Context) error {
 	}
 }
 
-// A task is what is to be done, and when what it is done for was seen; zero if that was not now.
-type task[A any] struct {
-	act  A
+// A task is what is to be done to an object, and when what it is done for was seen; zero if that
+// was not now.
+type task struct {
+	act  engine.Action
 	seen time.Time
 }
 
@@ -73,14 +83,14 @@ func began(ev engine.Event, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// begin has an action carried out.
-func (s *Session) begin(ctx context.Context, a engine.Action, seen time.Time) {
+// begin has an action carried out that was decided because of an input.
+func (s *Session) begin(ctx context.Context, a engine.Action, because input, now time.Time) {
 	switch a := a.(type) {
 	case engine.Send:
-		s.outbox.put(ctx, a.Message.Key, task[engine.Message]{a.Message, seen})
+		s.outbox.put(ctx, a.Message.Key, s.outgoing(a.Message, because, now))
 	case engine.Write:
-		s.ready.put(ctx, a.Object.Key, task[engine.Action]{a, seen})
+		s.ready.put(ctx, a.Object.Key, task{a, began(because.event, now)})
 	case engine.Remove:
-		s.ready.put(ctx, a.Key, task[engine.Action]{a, seen})
+		s.ready.put(ctx, a.Key, task{a, began(because.event, now)})
 	}
 }

@@ -50,6 +50,7 @@ type receiver struct {
 	// foreign has the keys of messages that were left aside since the peer was heard last, and
 	// their places in the copy.
 	foreign map[string]uint64
+	whole   bool // the copy that the link keeps has been gone through
 }
 
 // deliveries are the last of each key.
@@ -77,6 +78,7 @@ func (r *receiver) take(ctx context.Context, d transport.Delivery) error {
 		}
 		return r.value(ctx, d)
 	case transport.Replayed:
+		r.whole = true
 		r.s.opener.copyReplayed()
 	case transport.LogLost:
 		r.s.cfg.Log.Info("log was lost: it is written again", zap.String("peer", r.s.cfg.Link.Peer()))
@@ -106,7 +108,7 @@ func (r *receiver) value(ctx context.Context, d transport.Delivery) error {
 	case is:
 		return r.meet(ctx, d, peer)
 	}
-	return r.s.put(ctx, engine.Received{At: d.At, Message: m}, d.Ack)
+	return r.s.give(ctx, input{event: engine.Received{At: d.At, Message: m}, then: d.Ack, heard: r.heard(d.Message, m)})
 }
 
 // another looks at a message in a version that we do not read. Its writer has yet to hear what
@@ -181,10 +183,5 @@ func (r *receiver) unreadable(ctx context.Context, d transport.Delivery, why err
 		d.Ack()
 		return nil
 	}
-	select {
-	case r.s.inputs <- input{engine.Received{At: d.At, Message: m}, d.Ack, &d.Message}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return r.s.give(ctx, input{event: engine.Received{At: d.At, Message: m}, then: d.Ack, raw: &d.Message, heard: r.heard(d.Message, m)})
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -17,10 +18,10 @@ const senders = 16
 
 // send puts a message into the link's log, or tells the Engine that it may not be there.
 // The Engine sends it again, at a Tick.
-func (s *Session) send(ctx context.Context, t task[engine.Message]) {
-	m := t.act
+func (s *Session) send(ctx context.Context, o outgoing) {
+	m, trace := o.Message, s.sending(o)
 	e, err := wire.Encode(m, wire.Envelope{
-		ID: s.cfg.NewID(), Source: s.cfg.Engine.Self, Time: time.Now(), Pair: s.pair.Load(), Version: s.speech.writing(),
+		ID: s.cfg.NewID(), Source: s.cfg.Engine.Self, Time: time.Now(), Traceparent: trace, Pair: s.pair.Load(), Version: s.speech.writing(),
 	})
 	never := err != nil
 	if err == nil {
@@ -28,9 +29,11 @@ func (s *Session) send(ctx context.Context, t task[engine.Message]) {
 		err = s.cfg.Link.Send(ctx, e)
 		never = errors.Is(err, transport.ErrTooLarge)
 	}
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return
+	}
+	s.sent(o, resource.Digest(e.Digest), trace, err)
+	switch {
 	case errors.Is(err, wire.ErrKey): // the peer's key has changed since: the Engine is about to hear of it
 		never = false
 	case never:
@@ -46,5 +49,5 @@ func (s *Session) send(ctx context.Context, t task[engine.Message]) {
 		return
 	}
 	s.counts.put(e)
-	s.cfg.Paces.Send.note(t.seen)
+	s.cfg.Paces.Send.note(o.began)
 }

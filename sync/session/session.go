@@ -29,6 +29,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
+	"github.com/argocd-fabric/argocd-agent/sync/trail"
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
@@ -56,6 +57,8 @@ type Config struct {
 	Letters *ledger.Book
 	// Paces counts how fast this Session is, beside others; nil is nobody.
 	Paces *Paces
+	// Witness is told what becomes of each object's changes; nil is nobody.
+	Witness trail.Witness
 	// Observe, if set, is called by the loop with each event after the Engine has taken it in.
 	// It must neither wait nor change or keep the Engine.
 	Observe func(engine.Event, *engine.Engine)
@@ -71,8 +74,8 @@ type Session struct {
 	pair    atomic.Pointer[seal.Pair] // of our key and the peer's; nil until that is known
 	speech  *versions
 
-	outbox  *crew[task[engine.Message]]
-	ready   *crew[task[engine.Action]]
+	outbox  *crew[outgoing]
+	ready   *crew[task]
 	letters *letters
 	failing keySet // objects whose last write has failed
 	listing *listing
@@ -202,6 +205,22 @@ func (s *Session) Known(ctx context.Context, keys []resource.Key) (known []resou
 		return nil, fmt.Errorf("session: look for objects: %w", err)
 	}
 	return known, nil
+}
+
+// Account returns how an object stands on this side.
+func (s *Session) Account(ctx context.Context, k resource.Key) (a engine.Account, err error) {
+	if err = s.look(ctx, func(e *engine.Engine) { a = e.Account(time.Now(), k) }); err != nil {
+		return a, fmt.Errorf("session: look at %s: %w", k, err)
+	}
+	return a, nil
+}
+
+// Named returns the keys of a kind with a name of which there is anything to say.
+func (s *Session) Named(ctx context.Context, kind resource.Kind, name string) (keys []resource.Key, err error) {
+	if err = s.look(ctx, func(e *engine.Engine) { keys = e.Named(kind, name) }); err != nil {
+		return nil, fmt.Errorf("session: look for %s %s: %w", kind, name, err)
+	}
+	return keys, nil
 }
 
 // errEnded says that nothing can be asked of a Session any more.

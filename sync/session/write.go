@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -15,12 +16,14 @@ import (
 
 // carryOut writes or removes an object, and tells the Engine the outcome after the effect.
 // The Engine has at most one such action under way for each key.
-func (s *Session) carryOut(ctx context.Context, t task[engine.Action]) {
+func (s *Session) carryOut(ctx context.Context, t task) {
+	began, removed := time.Now(), false
 	var done engine.Wrote
+	var err error
 	switch a := t.act.(type) {
 	case engine.Write:
-		stored, err := s.cfg.Store.Write(ctx, a.Object)
-		if err != nil && ctx.Err() != nil {
+		var stored resource.Object
+		if stored, err = s.cfg.Store.Write(ctx, a.Object); err != nil && ctx.Err() != nil {
 			return // what became of it the next process will see
 		}
 		done = s.outcome(a.Object.Key, "write", err)
@@ -28,15 +31,15 @@ func (s *Session) carryOut(ctx context.Context, t task[engine.Action]) {
 			done.Object = &stored
 		}
 	case engine.Remove:
-		err := s.cfg.Store.Remove(ctx, a.Key, a.Version)
-		if err != nil && ctx.Err() != nil {
+		if err = s.cfg.Store.Remove(ctx, a.Key, a.Version); err != nil && ctx.Err() != nil {
 			return
 		}
-		done = s.outcome(a.Key, "remove", err)
+		done, removed = s.outcome(a.Key, "remove", err), true
 	}
 	if done.Outcome == engine.Done {
 		s.cfg.Paces.Write.note(t.seen)
 	}
+	s.wrote(done, removed, began, err)
 	// A Store shows the effect to a running watch before it returns. If there is none the
 	// next one shows it, with all else.
 	if s.listing.wait(ctx) == nil {

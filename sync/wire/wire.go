@@ -189,6 +189,18 @@ func decode(t transport.Message, pair *seal.Pair, read Range) (m engine.Message,
 	return m, nil
 }
 
+// Posted returns when an event says that it was written, and its W3C traceparent; nothing of
+// what it does not say.
+func Posted(t transport.Message) (written time.Time, traceparent string) {
+	if t.Event.Context == nil {
+		return written, ""
+	}
+	if v, ok := t.Event.Extensions()["traceparent"]; ok {
+		traceparent, _ = v.(string) // else it is none
+	}
+	return t.Event.Time(), traceparent
+}
+
 // extensions returns the extensions as text, which is what they are on most links.
 func extensions(ev event.Event) map[string]string {
 	out := map[string]string{}
