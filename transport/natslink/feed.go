@@ -2,6 +2,8 @@ package natslink
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,12 +16,14 @@ const maxHold = time.Minute
 // A feed answers the peer, who keeps a copy of the log, what it lacks. It answers one
 // ask at a time: the reader has only one open, and a newer one replaces it.
 type feed struct {
-	log   logShelf
-	hello hello
-	peer  *peer
-	zap   *zap.Logger
-	asks  chan asked    // holds the newest
-	more  chan struct{} // holds one element once the log has grown or was lost
+	log    logShelf
+	hello  hello
+	peer   *peer
+	from   string      // prefix of where the peer awaits answers; "" is that it cannot name another's place
+	offend func(error) // told what no peer of this program asks
+	zap    *zap.Logger
+	asks   chan asked    // holds the newest
+	more   chan struct{} // holds one element once the log has grown or was lost
 }
 
 // An asked is an ask that waits for its answer.
@@ -28,13 +32,17 @@ type asked struct {
 	reply *nats.Msg
 }
 
-func newFeed(log logShelf, h hello, p *peer, z *zap.Logger) *feed {
-	return &feed{log: log, hello: h, peer: p, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
+func newFeed(log logShelf, h hello, p *peer, from string, offend func(error), z *zap.Logger) *feed {
+	return &feed{log: log, hello: h, peer: p, from: from, offend: offend, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
 }
 
 // take takes in an ask. It is called by one goroutine, that of the subscription.
 func (f *feed) take(m *nats.Msg) {
 	a, err := unmarshalAsk(m.Data)
+	if err == nil && !strings.HasPrefix(m.Reply, f.from) {
+		err = fmt.Errorf("natslink: it asks to be answered on %.80q", m.Reply)
+		f.offend(err)
+	}
 	if err != nil {
 		f.zap.Debug("refused what the peer asks", zap.Error(err))
 		return
@@ -63,12 +71,15 @@ func (f *feed) run(ctx context.Context) {
 	var open *asked
 	hold := time.NewTimer(maxHold)
 	defer hold.Stop()
+	again := time.NewTimer(maxHold)
+	defer again.Stop()
 	for {
 		select {
 		case a := <-f.asks:
 			open = &a
 			hold.Reset(min(time.Duration(a.Hold)*time.Millisecond, maxHold))
 		case <-f.more:
+		case <-again.C:
 		case <-hold.C:
 			if open != nil {
 				f.answer(open, answer{Hello: f.hello, Upto: open.Have})
@@ -80,35 +91,42 @@ func (f *feed) run(ctx context.Context) {
 			}
 			return
 		}
-		if open != nil && f.serve(ctx, open) {
+		if open == nil {
+			continue
+		}
+		switch served, err := f.serve(ctx, open); {
+		case err != nil && ctx.Err() == nil:
+			f.zap.Warn("cannot read the log", zap.Error(err))
+			again.Reset(readAgain)
+		case served:
 			open = nil
 		}
 	}
 }
 
+// readAgain is after how long a log that could not be read is tried again.
+const readAgain = 250 * time.Millisecond
+
 // serve answers a if there is something that it lacks, and reports whether it has.
-func (f *feed) serve(ctx context.Context, a *asked) bool {
+func (f *feed) serve(ctx context.Context, a *asked) (served bool, err error) {
 	end := f.log.end()
 	have := a.Have
 	if have.Epoch != end.Epoch || have.Seq > end.Seq {
 		have = position{Epoch: end.Epoch} // of another log, or of one that was set back
 	}
 	if a.Have == end {
-		return false
+		return false, nil
 	}
 	b, err := f.log.read(ctx, have.Seq+1)
 	if err != nil {
-		if ctx.Err() == nil {
-			f.zap.Warn("cannot read the log", zap.Error(err))
-		}
-		return false
+		return false, err
 	}
 	upto := end.Seq
 	if n := len(b.rows); n > 0 && (b.more || b.rows[n-1].seq > upto) {
 		upto = b.rows[n-1].seq
 	}
 	f.answer(a, answer{Hello: f.hello, Upto: position{end.Epoch, upto}, rows: b.rows})
-	return true
+	return true, nil
 }
 
 func (f *feed) answer(a *asked, with answer) {

@@ -29,7 +29,7 @@ type puller struct {
 	copy    copyShelf
 	prefix  string // of the subjects of what is there
 	ask     string // the subject that the peer answers on
-	wire    *nats.Conn
+	wire    wire
 	hello   hello
 	peer    *peer
 	mailbox *mailbox
@@ -218,7 +218,7 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*p.hold)
 	defer cancel()
 	defer p.unless(ctx, cancel)()
-	m, err := p.wire.RequestMsgWithContext(ctx, &nats.Msg{Subject: p.ask, Data: data})
+	m, err := p.wire.request(ctx, p.ask, data)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), ctx.Err() != nil:
 		return answer{}, errAway

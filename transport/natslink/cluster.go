@@ -1,0 +1,293 @@
+package natslink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
+)
+
+// Accounts of servers elsewhere, beside hubAccount: see deploy/nats.
+const (
+	agentsAccount = "AGENTS"
+	systemAccount = "SYS"
+)
+
+// A ClusterConfig says which servers elsewhere a Hub stands on, and as whom it connects to them.
+type ClusterConfig struct {
+	// URLs are where clients connect: tls://host:port, or nats://host:port on the loopback
+	// interface, without TLS. They are of one cluster.
+	URLs []string
+	// Credentials are what the servers are met with by tls URLs: a client's certificate, and the
+	// CA of theirs. nil where there are none.
+	Credentials *identity.Credentials
+	// User is the seed of the user that is the principal's in the account HUB; "" is that the
+	// servers know it by its certificate.
+	User string
+	// Issuer is the seed of the account key that the servers' auth_callout names as issuer.
+	Issuer string
+	// Replicas is on how many servers each stream is: 1, 3 or 5.
+	Replicas int
+}
+
+// Times of a cluster.
+const (
+	clusterPatience = time.Second            // for one answer about a stream
+	clusterAttempts = 10                     // to get it
+	clusterAtDoor   = 2 * time.Second        // below the timeout of auth_callout
+	kickEvery       = 250 * time.Millisecond // what is to be closed is closed again
+	sweepEvery      = 10 * time.Second       // connections are compared with the servers' lists
+	tendEvery       = 30 * time.Second       // streams are compared with what they should be
+	reconnectPause  = 100 * time.Millisecond
+)
+
+// hubWires is how many connections the ways to all agents share.
+const hubWires = 4
+
+// A cluster is the base of a Hub that stands on servers elsewhere. It implements base.
+type cluster struct {
+	config HubConfig
+	to     ClusterConfig
+	user   nkeys.KeyPair // nil if there is none
+	answer *callout
+	calls  *calls
+	guard  *guard
+	*vault
+
+	hub   []*nats.Conn // in the account HUB; these are set by open
+	wires []*nats.Conn // in AGENTS
+	sys   atomic.Pointer[nats.Conn]
+	kept  *roll
+	began time.Time
+}
+
+// newCluster returns a cluster. c was checked.
+func newCluster(c HubConfig) (*cluster, error) {
+	k := &cluster{config: c, to: *c.Cluster}
+	if err := k.to.check(); err != nil {
+		return nil, err
+	}
+	issuer, public, err := keyOf(k.to.Issuer, nkeys.PrefixByteAccount, "issuer")
+	if err == nil && k.to.User != "" {
+		k.user, _, err = keyOf(k.to.User, nkeys.PrefixByteUser, "user")
+	}
+	if err != nil {
+		return nil, err
+	}
+	k.vault = newVault("", newTroubles(c.Alarms, strings.Join(k.to.URLs, ",")))
+	k.patience, k.attempts, k.replicas = clusterPatience, clusterAttempts, k.to.Replicas
+	k.calls = newCalls(k.kick)
+	k.guard = newGuard(c.Authenticate, c.Credentials, newCallers(c.Logger, k.calls.connected, k.calls.sever), c.Logger)
+	k.guard.strangers, k.guard.patience, k.guard.single = c.Strangers, clusterAtDoor, true
+	k.answer = &callout{
+		issuer: issuer, public: public, log: c.Logger, deciding: make(chan struct{}, maxDecisions),
+		admit:     k.guard.admit,
+		enter:     func(at string, cid uint64) uint64 { return k.calls.enter(endpoint{at, cid}, time.Now()) },
+		let:       k.let,
+		forgotten: k.calls.forget,
+	}
+	return k, nil
+}
+
+// keyOf returns the key of a seed, which must be of a kind, and its public half.
+func keyOf(seed string, kind nkeys.PrefixByte, what string) (key nkeys.KeyPair, public string, err error) {
+	prefix, _, err := nkeys.DecodeSeed([]byte(seed))
+	if err == nil && prefix != kind {
+		err = fmt.Errorf("it is the seed of %s", prefix)
+	}
+	if err == nil {
+		key, err = nkeys.FromSeed([]byte(seed))
+	}
+	if err == nil {
+		public, err = key.PublicKey()
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("seed of the %s: %w", what, err)
+	}
+	return key, public, nil
+}
+
+func (k *cluster) open(ctx context.Context) (stores []jetstream.JetStream, err error) {
+	k.began = time.Now()
+	k.guard.open()
+	if stores, err = k.connect(ctx); err != nil {
+		k.close()
+		return nil, err
+	}
+	return stores, nil
+}
+
+// connect connects to the servers, and has them ask who may connect.
+func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, err error) {
+	for range hubStores {
+		nc, err := k.dial(ctx, "store", "_INBOX_store", k.asUser())
+		if err != nil {
+			return nil, err
+		}
+		k.hub = append(k.hub, nc)
+		js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(2*clusterPatience))
+		if err != nil {
+			return nil, fmt.Errorf("natslink: hub: %w", err)
+		}
+		stores = append(stores, js)
+	}
+	if err := k.checkStore(ctx, stores[0]); err != nil {
+		return nil, err
+	}
+	if k.kept, err = openRoll(ctx, k.vault, stores[0]); err != nil {
+		return nil, err
+	}
+	k.recall(ctx)
+	if err := k.hear(k.hub[0]); err != nil {
+		return nil, err
+	}
+	sys, err := k.dial(ctx, "system", "_INBOX_system", k.asToken(systemAccount))
+	if err != nil {
+		return nil, k.unanswered(err)
+	}
+	k.sys.Store(sys)
+	if err := k.checkServers(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := sys.Subscribe("$SYS.ACCOUNT."+agentsAccount+".DISCONNECT", k.ended); err != nil {
+		return nil, fmt.Errorf("natslink: hear of connections: %w", err)
+	}
+	for range hubWires {
+		nc, err := k.dial(ctx, "agents", "_INBOX_wire", k.asToken(agentsAccount))
+		if err != nil {
+			return nil, k.unanswered(err)
+		}
+		k.wires = append(k.wires, nc)
+	}
+	return stores, k.hearDeletions(k.hub[0])
+}
+
+// hear has the servers' questions answered. Those of several principals would be answered by one.
+func (k *cluster) hear(nc *nats.Conn) error {
+	_, err := nc.QueueSubscribe(server.AuthCalloutSubject, "principal", k.answer.take)
+	if err == nil {
+		err = nc.FlushTimeout(connectPatience)
+	}
+	if err != nil {
+		return fmt.Errorf("natslink: answer who may connect: %w", err)
+	}
+	return nil
+}
+
+func (k *cluster) close() {
+	for _, nc := range append(k.wires, k.hub...) {
+		nc.Close()
+	}
+	if sys := k.sys.Load(); sys != nil {
+		sys.Close()
+	}
+	k.guard.close()
+}
+
+func (k *cluster) keep(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { k.guard.watch(ctx, k.calls.sever) })
+	all.Go(func() { k.tend(ctx) })
+	all.Go(func() { k.sweep(ctx) })
+	all.Go(func() {
+		for sleep(ctx, kickEvery) == nil {
+			k.calls.again(time.Now())
+		}
+	})
+	all.Wait()
+}
+
+// way implements base.
+func (k *cluster) way(agent string) (way, error) {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(agent)) // never fails
+	session := func() uint64 { return k.calls.connected(k.guard.session(agent)) }
+	return way{
+		wire:      newSharedWire(k.wires[sum.Sum32()%hubWires], names{agent}.hubInbox()),
+		inbox:     names{agent}.agentInbox() + ".",
+		reachable: func() bool { return session() != 0 },
+		session:   session,
+		sever:     k.calls.sever,
+	}, nil
+}
+
+func (k *cluster) vacate(ctx context.Context, agent string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stopPatience, fmt.Errorf("connections do not end within %v", stopPatience))
+	defer cancel()
+	for {
+		changed := k.calls.wait()
+		if k.calls.severAll(agent) == 0 {
+			k.kept.forget(agent)
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// let notes that a connection was let in.
+func (k *cluster) let(agent string, id uint64, c *caller) {
+	k.calls.let(id, agent)
+	if e, ok := k.calls.endpoint(id); ok {
+		k.kept.note(agent, entryOf(e, c))
+	}
+}
+
+// kick asks a server to close a connection.
+func (k *cluster) kick(e endpoint) {
+	request, err := json.Marshal(server.KickClientReq{CID: e.CID})
+	if err == nil {
+		err = k.sys.Load().Publish(fmt.Sprintf("$SYS.REQ.SERVER.%s.KICK", e.Server), request)
+	}
+	if err != nil {
+		k.config.Logger.Debug("cannot ask to close a connection; it is asked again", zap.Error(err))
+	}
+}
+
+// ended takes in what a server says of a connection that has ended.
+func (k *cluster) ended(m *nats.Msg) {
+	var e server.DisconnectEventMsg
+	if err := json.Unmarshal(m.Data, &e); err != nil {
+		k.config.Logger.Debug("a server says what is not understood", zap.Error(err))
+		return
+	}
+	k.calls.ended(endpoint{e.Server.ID, e.Client.ID})
+}
+
+// recall takes in the connections that the process before has let in and that may be there still.
+// Those that are not are missed in the servers' lists. An agent that has shown no certificate has
+// to prove its name again.
+func (k *cluster) recall(ctx context.Context) {
+	entries, err := k.kept.entries(ctx)
+	if err != nil {
+		k.config.Logger.Warn("it is not known who is connected; agents have to connect again", zap.Error(err))
+	}
+	for agent, e := range entries {
+		c, err := e.caller()
+		if err == nil {
+			c.id = k.calls.enter(e.endpoint, time.Now())
+			k.calls.let(c.id, agent)
+			err = k.guard.adopt(agent, c)
+		}
+		if err != nil && !errors.Is(err, errHungUp) {
+			k.calls.sever(c.id)
+			k.config.Logger.Info("an agent has to connect again", zap.String("agent", agent), zap.Error(err))
+		}
+	}
+}
