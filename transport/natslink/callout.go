@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 	"go.uber.org/zap"
-
 )
 
 // maxDecisions bounds how many connections are decided on at once. Of more than that the servers

@@ -253,7 +253,8 @@ func (k *cluster) let(agent string, id uint64, c *caller) {
 func (k *cluster) kick(e endpoint) {
 	request, err := json.Marshal(server.KickClientReq{CID: e.CID})
 	if err == nil {
-		err = k.sys.Load().Publish(fmt.Sprintf("$SYS.REQ.SERVER.%s.KICK", e.Server), request)
+		// A server does nothing that nobody awaits an answer to.
+		err = k.sys.Load().PublishRequest(fmt.Sprintf("$SYS.REQ.SERVER.%s.KICK", e.Server), "_INBOX_system.kicked", request)
 	}
 	if err != nil {
 		k.config.Logger.Debug("cannot ask to close a connection; it is asked again", zap.Error(err))

@@ -4,14 +4,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"github.com/stretchr/testify/require"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/identity"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
 )
 
@@ -113,7 +117,6 @@ func (e *place) hubConfig(t testing.TB) HubConfig {
 	return c
 }
 
-
 func TestExternalPair(t *testing.T) {
 	e := newPlace(t, tlstest.NewAuthority(t))
 	h, _ := startHub(t, e.hubConfig(t))
@@ -138,6 +141,169 @@ func TestExternalPair(t *testing.T) {
 			await(t, hub, isValue("up/a.b", "1"))
 			require.NoError(t, hub.Send(t.Context(), value("k", "after")))
 			await(t, agent, isValue("k", "after"))
+		})
+	}
+}
+
+// operator connects to the place as the principal's user does.
+func (e *place) operator(t testing.TB) *nats.Conn {
+	key, err := nkeys.FromSeed([]byte(e.user))
+	require.NoError(t, err)
+	nc, err := nats.Connect("nats://"+e.clients, nats.Nkey(e.names[0], key.Sign), nats.SetCustomDialer(plug{*e.cluster(t)}))
+	require.NoError(t, err)
+	return nc
+}
+
+// TestExternalCut: an agent that is blocked or forgotten is cut off within a second, however it
+// has connected, and is not let in again.
+func TestExternalCut(t *testing.T) {
+	p := tlstest.NewAuthority(t)
+	e := newPlace(t, p)
+	for kind, join := range map[string]func(t *testing.T) transport.Link{
+		"leaf":   func(t *testing.T) transport.Link { return dial(t, leafConfig(t, p, "north", e.leafs)) },
+		"client": func(t *testing.T) transport.Link { return join(t, clientConfig(t, p, "north", e.clients)) },
+	} {
+		for why, cut := range map[string]func(*testing.T, *Hub, transport.Link){
+			"blocked": func(t *testing.T, h *Hub, _ transport.Link) {
+				h.config.Credentials.Block(identity.Blocklist{"north": ""})
+			},
+			"forgotten": func(t *testing.T, h *Hub, l transport.Link) {
+				require.NoError(t, l.Close())
+				require.NoError(t, h.Forget(t.Context(), "north"))
+			},
+		} {
+			t.Run(kind+" "+why, func(t *testing.T) {
+				c := e.hubConfig(t)
+				log, lines := refusals()
+				c.Logger = log
+				h, stop := startHub(t, c)
+				defer stop()
+				hub, err := h.Link(t.Context(), "north")
+				require.NoError(t, err)
+				agent := join(t)
+				awaitEvent(t, hub, transport.Up)
+				awaitEvent(t, agent, transport.Up)
+				began := time.Now()
+				cut(t, h, hub)
+				awaitEvent(t, agent, transport.Down)
+				t.Log("it was down after", time.Since(began))
+				awaitLine(t, lines, "refused a connection", "north")
+			})
+		}
+	}
+}
+
+// join opens the Link of an agent that runs no server.
+func join(t *testing.T, c ClientConfig) transport.Link {
+	d, err := NewClient(c)
+	require.NoError(t, err)
+	l, err := d.Dial(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+// TestExternalPrincipalRestarts: connections stay, and can be cut by the process after.
+func TestExternalPrincipalRestarts(t *testing.T) {
+	p := tlstest.NewAuthority(t)
+	e := newPlace(t, p)
+	c := e.hubConfig(t)
+	h, stop := startHub(t, c)
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	agent := dial(t, leafConfig(t, p, "north", e.leafs))
+	awaitEvent(t, hub, transport.Up)
+	awaitEvent(t, agent, transport.Up)
+	before := e.leaf(t)
+	stop()
+	awaitEvent(t, agent, transport.Down)
+	require.NoError(t, agent.Send(t.Context(), value("key", "meanwhile")))
+
+	h, _ = startHub(t, c)
+	hub, err = h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	await(t, hub, isValue("key", "meanwhile"))
+	require.Equal(t, before, e.leaf(t), "it has connected again")
+	require.NoError(t, h.base.(*cluster).sweepOnce(t.Context()))
+	require.Equal(t, before, e.leaf(t), "a connection was closed that the process before has let in")
+	awaitEvent(t, agent, transport.Up)
+	c.Credentials.Block(identity.Blocklist{"north": ""})
+	awaitEvent(t, agent, transport.Down)
+}
+
+// leaf returns the number of the one leaf node's connection.
+func (e *place) leaf(t testing.TB) uint64 {
+	z, err := e.server.Leafz(nil)
+	require.NoError(t, err)
+	require.Len(t, z.Leafs, 1)
+	return z.Leafs[0].ID
+}
+
+// TestExternalStreamsAreKept: one that somebody deletes or changes is made what it should be, while
+// the hub runs.
+func TestExternalStreamsAreKept(t *testing.T) {
+	p := tlstest.NewAuthority(t)
+	e := newPlace(t, p)
+	h, _ := startHub(t, e.hubConfig(t))
+	hub, err := h.Link(t.Context(), "north")
+	require.NoError(t, err)
+	agent := dial(t, leafConfig(t, p, "north", e.leafs))
+	require.NoError(t, hub.Send(t.Context(), value("key", "text")))
+	await(t, agent, isValue("key", "text"))
+	js := h.stores[0]
+	require.NoError(t, js.DeleteStream(t.Context(), "DOWN_north"))
+	awaitEvent(t, hub, transport.LogLost)
+	require.NoError(t, hub.Send(t.Context(), value("key", "again")))
+	await(t, agent, isValue("key", "again"))
+
+	s, err := js.Stream(t.Context(), "DOWN_north")
+	require.NoError(t, err)
+	changed := s.CachedInfo().Config
+	changed.MaxMsgsPerSubject, changed.Discard = 7, jetstream.DiscardOld
+	_, err = js.UpdateStream(t.Context(), changed)
+	require.NoError(t, err)
+	require.NoError(t, h.base.(*cluster).compare(t.Context()))
+	s, err = js.Stream(t.Context(), "DOWN_north")
+	require.NoError(t, err)
+	require.Equal(t, int64(1), s.CachedInfo().Config.MaxMsgsPerSubject)
+	require.Equal(t, jetstream.DiscardNew, s.CachedInfo().Config.Discard)
+}
+
+// TestExternalServersThatWillNotDo: what is wrong with them is said at the start, and what to do.
+func TestExternalServersThatWillNotDo(t *testing.T) {
+	p := tlstest.NewAuthority(t)
+	for name, c := range map[string]struct {
+		change func(string) string
+		as     func(*ClusterConfig)
+		want   []string
+	}{
+		"small messages": {change: func(s string) string { return strings.Replace(s, "max_payload: 8MB", "max_payload: 1MB", 1) },
+			want: []string{"takes messages of 1048576 bytes", "write max_payload: 8MB"}},
+		"no store": {change: func(s string) string { return strings.Replace(s, "jetstream: enabled,", "", 1) },
+			want: []string{"keeps no streams for this user", "write jetstream: enabled in the account HUB"}},
+		"another issuer": {change: func(s string) string { return s }, as: func(c *ClusterConfig) {
+			key, _ := nkeys.CreateAccount()
+			seed, _ := key.Seed()
+			c.Issuer = string(seed)
+		}, want: []string{"do not let in whom this principal lets in", "auth_callout { issuer: A"}},
+		"another user": {change: func(s string) string { return s }, as: func(c *ClusterConfig) {
+			key, _ := nkeys.CreateUser()
+			seed, _ := key.Seed()
+			c.User = string(seed)
+		}, want: []string{"the servers must have the principal's user in the account HUB"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newPlace(t, p, c.change)
+			of := e.hubConfig(t)
+			if c.as != nil {
+				c.as(of.Cluster)
+			}
+			h, err := NewHub(of)
+			require.NoError(t, err)
+			err = h.Run(t.Context())
+			for _, w := range c.want {
+				require.ErrorContains(t, err, w)
+			}
 		})
 	}
 }

@@ -69,21 +69,27 @@ func (k *cluster) asToken(account string) nats.Option {
 func (k *cluster) dial(ctx context.Context, what, inbox string, as nats.Option) (*nats.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
-	for {
+	for asked := 0; ; {
 		nc, err := k.dialOnce(what, inbox, as)
 		if err == nil {
 			return nc, nil
 		}
-		final := errors.Is(err, nats.ErrAuthorization) && what == "store"
-		if final || sleep(ctx, 2*reconnectPause) != nil {
+		if errors.Is(err, nats.ErrAuthorization) || isLate(err) {
+			asked++
+		}
+		if asked == dialAsks || sleep(ctx, 2*reconnectPause) != nil {
 			return nil, fmt.Errorf("natslink: connect to %s: %w%s", strings.Join(k.to.URLs, ","), err, adviceOn(err))
 		}
 	}
 }
 
+// dialAsks is how often a connection is not let in before that is taken for what it is. A server
+// that does not know a user asks who it is, and it is late if nobody answers.
+const dialAsks = 3
+
 // adviceOn says what to do about an error in connecting.
 func adviceOn(err error) string {
-	if errors.Is(err, nats.ErrAuthorization) {
+	if errors.Is(err, nats.ErrAuthorization) || isLate(err) {
 		return ": the servers must have the principal's user in the account " + hubAccount + ", and in auth_callout's auth_users"
 	}
 	return ""
@@ -112,6 +118,9 @@ func (k *cluster) dialOnce(what, inbox string, as nats.Option) (*nats.Conn, erro
 			k.config.Logger.Warn("NATS connection to the servers", zap.String("connection", what), zap.Error(err))
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err == nil {
+				return // it was closed here
+			}
 			k.config.Logger.Info("NATS connection to a server has ended; another is made", zap.String("connection", what), zap.Error(err))
 		}),
 	)
