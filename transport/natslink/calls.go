@@ -3,6 +3,8 @@ package natslink
 import (
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // Bounds of what is known of connections to servers elsewhere.
@@ -139,6 +141,16 @@ func (c *calls) ended(e endpoint) {
 	}
 }
 
+// gone takes in that a server does not know a connection. It may not yet know one that has just been
+// let in.
+func (c *calls) gone(e endpoint, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id, known := c.at[e]; known && now.Sub(c.of[id].since) > unseenFor {
+		c.remove(id)
+	}
+}
+
 // remove is called with the lock held.
 func (c *calls) remove(id uint64) {
 	if k := c.of[id]; k != nil {
@@ -150,19 +162,18 @@ func (c *calls) remove(id uint64) {
 }
 
 // compare takes in which connections the servers list, and returns those that are not known.
-func (c *calls) compare(listed []endpoint, now time.Time) (strange []endpoint) {
+func (c *calls) compare(there map[endpoint]*server.LeafInfo, now time.Time) (strange []endpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	there := make(map[endpoint]bool, len(listed))
-	for _, e := range listed {
-		there[e] = true
+	for e := range there {
 		if _, known := c.at[e]; !known {
 			strange = append(strange, e)
 		}
 	}
 	for id, k := range c.of {
+		_, is := there[k.endpoint]
 		switch {
-		case there[k.endpoint]:
+		case is:
 			k.missed = 0
 		case now.Sub(k.since) < unseenFor:
 		default:

@@ -3,9 +3,9 @@ package natslink
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +34,9 @@ type ClusterConfig struct {
 	// Credentials are what the servers are met with by tls URLs: a client's certificate, and the
 	// CA of theirs. nil where there are none.
 	Credentials *identity.Credentials
+	// Renew keeps the Credentials what they are where they are kept, until ctx is done. nil is that
+	// they stay.
+	Renew func(ctx context.Context) error
 	// User is the seed of the user that is the principal's in the account HUB; "" is that the
 	// servers know it by its certificate.
 	User string
@@ -77,7 +80,7 @@ type cluster struct {
 // newCluster returns a cluster. c was checked.
 func newCluster(c HubConfig) (*cluster, error) {
 	k := &cluster{config: c, to: *c.Cluster}
-	if err := k.to.check(); err != nil {
+	if err := k.to.Check(); err != nil {
 		return nil, err
 	}
 	issuer, public, err := keyOf(k.to.Issuer, nkeys.PrefixByteAccount, "issuer")
@@ -150,7 +153,6 @@ func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, er
 	if k.kept, err = openRoll(ctx, k.vault, stores[0]); err != nil {
 		return nil, err
 	}
-	k.recall(ctx)
 	if err := k.hear(k.hub[0]); err != nil {
 		return nil, err
 	}
@@ -162,8 +164,13 @@ func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, er
 	if err := k.checkServers(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := sys.Subscribe("$SYS.ACCOUNT."+agentsAccount+".DISCONNECT", k.ended); err != nil {
-		return nil, fmt.Errorf("natslink: hear of connections: %w", err)
+	for subject, f := range map[string]nats.MsgHandler{"$SYS.ACCOUNT." + agentsAccount + ".DISCONNECT": k.ended, kicked + "*.*": k.missed} {
+		if _, err := sys.Subscribe(subject, f); err != nil {
+			return nil, fmt.Errorf("natslink: hear of connections: %w", err)
+		}
+	}
+	if err := k.recall(ctx); err != nil {
+		return nil, err
 	}
 	for range hubWires {
 		nc, err := k.dial(ctx, "agents", "_INBOX_wire", k.asToken(agentsAccount))
@@ -201,6 +208,7 @@ func (k *cluster) keep(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { k.guard.watch(ctx, k.calls.sever) })
 	all.Go(func() { k.tend(ctx) })
+	all.Go(func() { k.renew(ctx) })
 	all.Go(func() { k.sweep(ctx) })
 	all.Go(func() {
 		for sleep(ctx, kickEvery) == nil {
@@ -208,6 +216,16 @@ func (k *cluster) keep(ctx context.Context) {
 		}
 	})
 	all.Wait()
+}
+
+// renew keeps what the servers are met with.
+func (k *cluster) renew(ctx context.Context) {
+	if k.to.Renew == nil {
+		return
+	}
+	if err := k.to.Renew(ctx); err != nil && ctx.Err() == nil {
+		k.config.Logger.Error("the certificate that is shown to the NATS servers is not kept up to date", zap.Error(err))
+	}
 }
 
 // way implements base.
@@ -254,10 +272,27 @@ func (k *cluster) kick(e endpoint) {
 	request, err := json.Marshal(server.KickClientReq{CID: e.CID})
 	if err == nil {
 		// A server does nothing that nobody awaits an answer to.
-		err = k.sys.Load().PublishRequest(fmt.Sprintf("$SYS.REQ.SERVER.%s.KICK", e.Server), "_INBOX_system.kicked", request)
+		reply := fmt.Sprintf("%s%s.%d", kicked, e.Server, e.CID)
+		err = k.sys.Load().PublishRequest(fmt.Sprintf("$SYS.REQ.SERVER.%s.KICK", e.Server), reply, request)
 	}
 	if err != nil {
 		k.config.Logger.Debug("cannot ask to close a connection; it is asked again", zap.Error(err))
+	}
+}
+
+// kicked is the prefix of the subjects on which servers answer that they have closed a connection.
+const kicked = "_INBOX_system.kicked."
+
+// missed takes in the answer to a kick. One that has failed is of a connection that is not there,
+// and nobody listens where the server is not.
+func (k *cluster) missed(m *nats.Msg) {
+	var answer server.ServerAPIResponse
+	if len(m.Data) > 0 && (json.Unmarshal(m.Data, &answer) != nil || answer.Error == nil) {
+		return
+	}
+	at, number, _ := strings.Cut(strings.TrimPrefix(m.Subject, kicked), ".")
+	if cid, err := strconv.ParseUint(number, 10, 64); err == nil {
+		k.calls.gone(endpoint{at, cid}, time.Now())
 	}
 }
 
@@ -271,24 +306,31 @@ func (k *cluster) ended(m *nats.Msg) {
 	k.calls.ended(endpoint{e.Server.ID, e.Client.ID})
 }
 
-// recall takes in the connections that the process before has let in and that may be there still.
-// Those that are not are missed in the servers' lists. An agent that has shown no certificate has
-// to prove its name again.
-func (k *cluster) recall(ctx context.Context) {
+// recall takes in the connections that the process before has let in and that are there still. An
+// agent that has shown no certificate has to prove its name again.
+func (k *cluster) recall(ctx context.Context) error {
+	there, err := k.list(ctx)
+	if err != nil {
+		return err
+	}
 	entries, err := k.kept.entries(ctx)
 	if err != nil {
 		k.config.Logger.Warn("it is not known who is connected; agents have to connect again", zap.Error(err))
 	}
 	for agent, e := range entries {
+		if _, is := there[e.endpoint]; !is {
+			continue
+		}
 		c, err := e.caller()
 		if err == nil {
 			c.id = k.calls.enter(e.endpoint, time.Now())
 			k.calls.let(c.id, agent)
 			err = k.guard.adopt(agent, c)
 		}
-		if err != nil && !errors.Is(err, errHungUp) {
+		if err != nil {
 			k.calls.sever(c.id)
 			k.config.Logger.Info("an agent has to connect again", zap.String("agent", agent), zap.Error(err))
 		}
 	}
+	return nil
 }

@@ -36,8 +36,7 @@ func TestExternalLeafSaysNothingForOthers(t *testing.T) {
 			require.True(t, r.until("PONG"), "it is not let in")
 			r.publishes(subject, "_INBOX_north.x", []byte("text"))
 			r.says("PING\r\n")
-			require.Equal(t, name == "hub", r.until("PONG"), "%s: %s", name, subject)
-			require.NoError(t, r.Close())
+			require.False(t, r.until("PONG"), "%s: %s", name, subject)
 		}
 		s.calm()
 	}

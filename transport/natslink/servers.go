@@ -22,8 +22,8 @@ import (
 // those before, some lack isolate_leafnode_interest, or tombstones that are forgotten.
 var oldestServer = [2]int{2, 15}
 
-// check returns what is wrong with the configuration.
-func (c ClusterConfig) check() error {
+// Check returns what is wrong with where the servers are said to be.
+func (c ClusterConfig) Check() error {
 	if len(c.URLs) == 0 {
 		return errors.New("no URL of a server")
 	}

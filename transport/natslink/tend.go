@@ -138,34 +138,46 @@ func (k *cluster) sweep(ctx context.Context) {
 const maxCallSubs = 256
 
 func (k *cluster) sweepOnce(ctx context.Context) error {
+	there, err := k.list(ctx)
+	if err != nil {
+		return err
+	}
+	for e, leaf := range there {
+		if leaf != nil {
+			k.inspect(e, leaf)
+		}
+	}
+	for _, e := range k.calls.compare(there, time.Now()) {
+		k.kick(e)
+	}
+	return nil
+}
+
+// list returns the connections of agents that there are, and of the leaf nodes what is known.
+func (k *cluster) list(ctx context.Context) (map[endpoint]*server.LeafInfo, error) {
 	nc := k.sys.Load()
 	leafs, err := ping[server.Leafz](ctx, nc, "LEAFZ", server.LeafzOptions{Account: agentsAccount, Subscriptions: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	clients, err := ping[server.Connz](ctx, nc, "CONNZ", server.ConnzOptions{Account: agentsAccount, Username: true, Limit: 1 << 20})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var listed []endpoint
+	there := map[endpoint]*server.LeafInfo{}
 	for _, s := range leafs {
 		for _, l := range s.Data.Leafs {
-			e := endpoint{s.Server.ID, l.ID}
-			listed = append(listed, e)
-			k.inspect(e, l)
+			there[endpoint{s.Server.ID, l.ID}] = l
 		}
 	}
 	for _, s := range clients {
 		for _, c := range s.Data.Conns {
 			if c.AuthorizedUser != ownAgents {
-				listed = append(listed, endpoint{s.Server.ID, c.Cid})
+				there[endpoint{s.Server.ID, c.Cid}] = nil
 			}
 		}
 	}
-	for _, e := range k.calls.compare(listed, time.Now()) {
-		k.kick(e)
-	}
-	return nil
+	return there, nil
 }
 
 // inspect closes a leaf node that listens to more than its agent's.
