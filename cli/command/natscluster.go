@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nkeys"
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
@@ -36,21 +38,27 @@ func natsClusterFlags(f shell.Flags) []cli.Flag {
 	}
 }
 
-// elsewhere are the flags that are of use with --nats-url only, here those that are not.
-var (
-	elsewhere = []string{"nats-nkey", "nats-callout-seed", "nats-tls-cert", "nats-tls-key", "nats-tls-ca", "nats-replicas"}
-	here      = []string{"nats-leaf-listen", "nats-client-listen", "nats-websocket-listen", "nats-store-dir", "nats-max-store", "nats-monitor-listen"}
-)
+// natsElsewhereOnly are the flags that are of use with --nats-url only, and natsHereOnly those that
+// are of none, each with its default: settings of a cluster may repeat it.
+func natsElsewhereOnly() map[string]string {
+	return map[string]string{"nats-nkey": "", "nats-callout-seed": "", "nats-tls-cert": "", "nats-tls-key": "", "nats-tls-ca": "", "nats-replicas": "1"}
+}
+
+func natsHereOnly() map[string]string {
+	return map[string]string{
+		"nats-leaf-listen": ":" + strconv.Itoa(natsPort), "nats-client-listen": "", "nats-websocket-listen": "",
+		"nats-store-dir": "/var/lib/argocd-agent", "nats-max-store": "0", "nats-monitor-listen": "",
+	}
+}
 
 // natsApart refuses flags of a NATS server here with one elsewhere, and the reverse.
 func natsApart(c *cli.Context) error {
-	unfit, what := elsewhere, "the NATS server is this program"
-	advice := "leave it out, or write --nats-url"
+	unfit, what, advice := natsElsewhereOnly(), "the NATS server is this program", "leave it out, or write --nats-url"
 	if c.String(natsURL) != "" {
-		unfit, what, advice = here, "with --nats-url there is no NATS server here", "leave it out"
+		unfit, what, advice = natsHereOnly(), "with --nats-url there is no NATS server here", "leave it out"
 	}
-	for _, flag := range unfit {
-		if c.IsSet(flag) {
+	for _, flag := range slices.Sorted(maps.Keys(unfit)) {
+		if value := fmt.Sprint(c.Value(flag)); value != unfit[flag] {
 			return &shell.UsageError{Where: "--" + flag, What: what, Advice: advice}
 		}
 	}
@@ -90,11 +98,11 @@ func natsCluster(c *cli.Context, log *zap.Logger) (*natslink.ClusterConfig, erro
 	if to.Replicas != 1 && to.Replicas != 3 && to.Replicas != 5 {
 		return nil, &shell.UsageError{Where: "--nats-replicas", What: fmt.Sprintf("%d is none of 1, 3 and 5", to.Replicas), Advice: "write 3 with three servers or more, and 1 with one"}
 	}
-	if to.Issuer, err = seedOf(c, "nats-callout-seed", nkeys.PrefixByteAccount); err != nil {
+	if to.Issuer, err = seedOf(c, "nats-callout-seed", natslink.IssuerSeed); err != nil {
 		return nil, err
 	}
 	if c.String("nats-nkey") != "" {
-		if to.User, err = seedOf(c, "nats-nkey", nkeys.PrefixByteUser); err != nil {
+		if to.User, err = seedOf(c, "nats-nkey", natslink.UserSeed); err != nil {
 			return nil, err
 		}
 	}
@@ -113,10 +121,10 @@ func natsCluster(c *cli.Context, log *zap.Logger) (*natslink.ClusterConfig, erro
 	return to, nil
 }
 
-// seedOf returns the seed in a file that a flag names, which must be of a kind.
-func seedOf(c *cli.Context, flag string, kind nkeys.PrefixByte) (string, error) {
+// seedOf returns the seed in a file that a flag names, as read finds it.
+func seedOf(c *cli.Context, flag string, read func([]byte) (string, error)) (string, error) {
 	bad := func(err error) (string, error) {
-		return "", &shell.UsageError{Where: "--" + flag, What: err.Error(), Advice: "name a file with a seed: argocd-agentctl nats init, or nk -gen, makes one"}
+		return "", &shell.UsageError{Where: "--" + flag, What: err.Error(), Advice: "name a file with a seed, as nk -gen writes it; see deploy/nats"}
 	}
 	file := c.String(flag)
 	if file == "" {
@@ -126,18 +134,11 @@ func seedOf(c *cli.Context, flag string, kind nkeys.PrefixByte) (string, error) 
 	if err != nil {
 		return bad(err)
 	}
-	key, err := nkeys.ParseDecoratedNKey(text)
+	seed, err := read(text)
 	if err != nil {
-		return bad(fmt.Errorf("%s holds no seed: %w", file, err))
+		return bad(fmt.Errorf("%s: %w", file, err))
 	}
-	seed, err := key.Seed()
-	if err != nil {
-		return bad(err)
-	}
-	if is, _, err := nkeys.DecodeSeed(seed); err != nil || is != kind {
-		return bad(fmt.Errorf("%s holds the seed of %s, and must hold that of %s", file, is, kind))
-	}
-	return string(seed), nil
+	return seed, nil
 }
 
 // natsClusterTLS returns what the servers are met with, and what keeps it what is in the files.

@@ -83,12 +83,14 @@ func newCluster(c HubConfig) (*cluster, error) {
 	if err := k.to.Check(); err != nil {
 		return nil, err
 	}
-	issuer, public, err := keyOf(k.to.Issuer, nkeys.PrefixByteAccount, "issuer")
-	if err == nil && k.to.User != "" {
-		k.user, _, err = keyOf(k.to.User, nkeys.PrefixByteUser, "user")
-	}
+	issuer, public, err := keyOf(k.to.Issuer, nkeys.PrefixByteAccount)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("seed of the issuer: %w", err)
+	}
+	if k.to.User != "" {
+		if k.user, _, err = keyOf(k.to.User, nkeys.PrefixByteUser); err != nil {
+			return nil, fmt.Errorf("seed of the user: %w", err)
+		}
 	}
 	k.vault = newVault("", newTroubles(c.Alarms, strings.Join(k.to.URLs, ",")))
 	k.patience, k.attempts, k.replicas = clusterPatience, clusterAttempts, k.to.Replicas
@@ -103,24 +105,6 @@ func newCluster(c HubConfig) (*cluster, error) {
 		forgotten: k.calls.forget,
 	}
 	return k, nil
-}
-
-// keyOf returns the key of a seed, which must be of a kind, and its public half.
-func keyOf(seed string, kind nkeys.PrefixByte, what string) (key nkeys.KeyPair, public string, err error) {
-	prefix, _, err := nkeys.DecodeSeed([]byte(seed))
-	if err == nil && prefix != kind {
-		err = fmt.Errorf("it is the seed of %s", prefix)
-	}
-	if err == nil {
-		key, err = nkeys.FromSeed([]byte(seed))
-	}
-	if err == nil {
-		public, err = key.PublicKey()
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("seed of the %s: %w", what, err)
-	}
-	return key, public, nil
 }
 
 func (k *cluster) open(ctx context.Context) (stores []jetstream.JetStream, err error) {

@@ -204,5 +204,5 @@ func (k *cluster) inspect(e endpoint, l *server.LeafInfo) {
 func (n names) mayHear(subject string) bool {
 	_, hears := n.rights()
 	return slices.Contains(hears, subject) || strings.HasPrefix(subject, n.agentInbox()+".") ||
-		strings.HasPrefix(subject, "$LDS.") || strings.HasPrefix(subject, "_GR_.") || strings.HasPrefix(subject, "$GR.")
+		strings.HasPrefix(subject, "$LDS.") || strings.HasPrefix(subject, "_GR_.") || strings.HasPrefix(subject, "$GR.") || strings.HasPrefix(subject, "_R_.")
 }
