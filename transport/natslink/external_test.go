@@ -1,6 +1,7 @@
 package natslink
 
 import (
+	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,13 +55,18 @@ type place struct {
 	dir            string
 	user, issuer   string // seeds
 	names          [2]string
+	trust          *tls.Config // by which leaf nodes are met, and no client is; nil is by the files
 	server         *server.Server
 	clients, leafs string // where it listens
 }
 
 // newPlace starts a server until the test ends. change changes its configuration, which is text.
 func newPlace(t testing.TB, p tlstest.Authority, change ...func(string) string) *place {
-	e := &place{pki: p, dir: t.TempDir()}
+	return openPlace(t, &place{pki: p}, change...)
+}
+
+func openPlace(t testing.TB, e *place, change ...func(string) string) *place {
+	e.dir = t.TempDir()
 	for i, make := range []func() (nkeys.KeyPair, error){nkeys.CreateUser, nkeys.CreateAccount} {
 		key, err := make()
 		require.NoError(t, err)
@@ -70,17 +76,20 @@ func newPlace(t testing.TB, p tlstest.Authority, change ...func(string) string) 
 		require.NoError(t, err)
 		*[]*string{&e.user, &e.issuer}[i] = string(seed)
 	}
-	pair := p.ServerPair(t)
-	for name, text := range map[string][]byte{"server.crt": pair.Cert, "server.key": pair.Key, "ca.crt": p.Pair().Cert} {
+	pair := e.pki.ServerPair(t)
+	for name, text := range map[string][]byte{"server.crt": pair.Cert, "server.key": pair.Key, "ca.crt": e.pki.Pair().Cert} {
 		require.NoError(t, os.WriteFile(filepath.Join(e.dir, name), text, 0o600))
 	}
-	e.start(t, -1, -1, change...)
-	t.Cleanup(e.stop)
+	e.start(t, change...)
+	t.Cleanup(func() {
+		e.server.Shutdown()
+		e.server.WaitForShutdown()
+	})
 	return e
 }
 
-func (e *place) start(t testing.TB, clients, leafs int, change ...func(string) string) {
-	text := fmt.Sprintf(elsewhere, clients, leafs, e.dir, e.names[0], e.names[1])
+func (e *place) start(t testing.TB, change ...func(string) string) {
+	text := fmt.Sprintf(elsewhere, -1, -1, e.dir, e.names[0], e.names[1])
 	for _, f := range change {
 		text = f(text)
 	}
@@ -88,22 +97,17 @@ func (e *place) start(t testing.TB, clients, leafs int, change ...func(string) s
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	o, err := server.ProcessConfigFile(file)
 	require.NoError(t, err)
-	o.NoSigs, o.NoLog = true, os.Getenv("NATS_LOG") == ""
+	o.NoSigs, o.NoLog = true, true
+	if e.trust != nil {
+		o.LeafNode.TLSConfig, o.TLSConfig, o.TLS = e.trust, nil, false
+	}
 	e.server, err = server.NewServer(o)
 	require.NoError(t, err)
-	if !o.NoLog {
-		e.server.ConfigureLogger()
-	}
 	e.server.Start()
 	require.True(t, e.server.ReadyForConnections(time.Minute))
 	v, err := e.server.Varz(nil)
 	require.NoError(t, err)
 	e.clients, e.leafs = e.server.Addr().String(), fmt.Sprintf("127.0.0.1:%d", v.LeafNode.Port)
-}
-
-func (e *place) stop() {
-	e.server.Shutdown()
-	e.server.WaitForShutdown()
 }
 
 // cluster is what a Hub is told of the place.
@@ -305,5 +309,54 @@ func TestExternalServersThatWillNotDo(t *testing.T) {
 				require.ErrorContains(t, err, w)
 			}
 		})
+	}
+}
+
+// TestExternalTrust runs the suite of every transport over TLS.
+func TestExternalTrust(t *testing.T) {
+	tlstest.Run(t, tlstest.Adapter{
+		Hub: func(t *testing.T, c tlstest.Hub) (transport.Hub, string) {
+			e := openPlace(t, &place{pki: tlstest.NewAuthority(t), trust: c.Own.Server()})
+			of := e.hubConfig(t)
+			of.Cluster.URLs, of.Cluster.Credentials = []string{"nats://" + e.clients}, nil
+			of.Heartbeat, of.Logger, of.Credentials, of.Authenticate = c.Heartbeat, c.Log, c.Own, c.Authenticate
+			h, _ := startHub(t, of)
+			return h, e.leafs
+		},
+		Dialer: secured.Dialer,
+	})
+}
+
+// TestExternalAfterEmbedded: agents that were served by a server of the principal's own are served
+// elsewhere with what they have, by their certificates, and nothing is taken back meanwhile.
+func TestExternalAfterEmbedded(t *testing.T) {
+	p := tlstest.NewAuthority(t)
+	e := newPlace(t, p)
+	kept := leafConfig(t, p, "north", "")
+	h, stop := startHub(t, hubConfig(t, p))
+	kept.Connect = addr(t, h)
+	for _, place := range []string{"here", "elsewhere"} {
+		if place == "elsewhere" {
+			stop()
+			h, _ = startHub(t, e.hubConfig(t))
+			kept.Connect = e.leafs
+		}
+		hub, err := h.Link(t.Context(), "north")
+		require.NoError(t, err)
+		leaf, err := NewLeaf(kept)
+		require.NoError(t, err)
+		agent, err := leaf.Dial(t.Context())
+		require.NoError(t, err)
+		if place == "elsewhere" { // what it has heard is there before anybody is
+			await(t, agent, isValue("down", "here"))
+		}
+		require.NoError(t, hub.Send(t.Context(), value("down", place)))
+		require.NoError(t, agent.Send(t.Context(), value("up "+place, "text")))
+		await(t, agent, isValue("down", place))
+		await(t, hub, isValue("up "+place, "text"))
+		state, err := h.State(t.Context(), "north")
+		require.NoError(t, err)
+		require.Equal(t, map[string]uint64{"here": 1, "elsewhere": 2}[place], state.Copy.Messages, "the hub is told all of it again")
+		require.NoError(t, agent.Close())
 	}
 }
