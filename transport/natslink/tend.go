@@ -172,8 +172,9 @@ func (k *cluster) list(ctx context.Context) (map[endpoint]*server.LeafInfo, erro
 	}
 	for _, s := range clients {
 		for _, c := range s.Data.Conns {
-			if c.AuthorizedUser != ownAgents {
-				there[endpoint{s.Server.ID, c.Cid}] = nil
+			e := endpoint{s.Server.ID, c.Cid}
+			if _, leaf := there[e]; !leaf && c.AuthorizedUser != ownAgents { // leaf nodes are listed again
+				there[e] = nil
 			}
 		}
 	}
