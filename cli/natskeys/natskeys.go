@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nkeys"
 
@@ -53,7 +54,7 @@ type Request struct {
 }
 
 // Complete returns s with all that it lacks. What is there stays as it is, but for certificates that
-// are to be renewed.
+// are to be renewed; the servers' holds for the hosts then that it held for, and for those of r.
 func Complete(s Set, r Request) (Set, error) {
 	m := maker{Request: r, set: Set{Servers: copied(s.Servers), Principal: copied(s.Principal)}}
 	for _, step := range []func() error{m.nkeys, m.servers, m.principal} {
@@ -108,7 +109,11 @@ func (m *maker) seed(file string, create func() (nkeys.KeyPair, error)) (public 
 // servers makes the servers' certificate, and what says which key they know each other by.
 func (m *maker) servers() error {
 	s := m.set.Servers
-	err := m.certificate(s, func(o pki.Options) (pki.Pair, error) { return m.CA.IssuePeer("argocd-agent NATS server", m.Hosts, o) })
+	hosts, err := m.hosts(s)
+	if err != nil {
+		return err
+	}
+	err = m.certificate(s, func(o pki.Options) (pki.Pair, error) { return m.CA.IssuePeer("argocd-agent NATS server", hosts, o) })
 	if err != nil {
 		return err
 	}
@@ -126,6 +131,30 @@ func (m *maker) servers() error {
 	}
 	s[Routes] = []byte(text)
 	return nil
+}
+
+// hosts returns what a certificate of the servers is to hold for. One that is there and is to stay must
+// hold for all of it.
+func (m *maker) hosts(files map[string][]byte) ([]string, error) {
+	all := slices.Clone(m.Hosts)
+	if files[Cert] == nil || files[Key] == nil {
+		return all, nil
+	}
+	pair, err := tls.X509KeyPair(files[Cert], files[Key])
+	if err != nil {
+		return nil, fmt.Errorf("%s, %s of the servers: %w", Cert, Key, err)
+	}
+	for _, host := range m.Hosts {
+		if !m.Renew && pair.Leaf.VerifyHostname(host) != nil {
+			return nil, fmt.Errorf("the servers' certificate does not hold for %s: --renew issues another", host)
+		}
+	}
+	all = append(all, pair.Leaf.DNSNames...)
+	for _, ip := range pair.Leaf.IPAddresses {
+		all = append(all, ip.String())
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 func (m *maker) principal() error {

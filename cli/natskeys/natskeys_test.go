@@ -1,6 +1,8 @@
 package natskeys
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"maps"
 	"slices"
 	"testing"
@@ -44,9 +46,18 @@ func TestRenewedCertificatesKeepTheirKeys(t *testing.T) {
 	r := request(t)
 	all, err := Complete(Set{}, r)
 	require.NoError(t, err)
+	r.Hosts = []string{"nats.example.com"}
+	_, err = Complete(all, r)
+	require.ErrorContains(t, err, "the servers' certificate does not hold for nats.example.com: --renew issues another")
 	r.Renew = true
 	renewed, err := Complete(all, r)
 	require.NoError(t, err)
+	block, _ := pem.Decode(renewed.Servers[Cert])
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	require.NoError(t, err)
+	for _, host := range []string{"nats.example.com", "127.0.0.1"} {
+		require.NoError(t, leaf.VerifyHostname(host))
+	}
 	require.NotEqual(t, all.Servers[Cert], renewed.Servers[Cert])
 	require.NotEqual(t, all.Principal[Cert], renewed.Principal[Cert])
 	renewed.Servers[Cert], renewed.Principal[Cert] = all.Servers[Cert], all.Principal[Cert]

@@ -68,7 +68,7 @@ func Write(keys natskeys.Set, places ...Place) ([]string, error) {
 // node returns node.conf.
 func (p Place) node() []byte {
 	at := func(file string) string { return filepath.Join(p.Dir, file) }
-	text := fmt.Appendf(nil, "server_name: %q\nCLIENT_LISTEN: %q\nLEAF_LISTEN: %q\nCERT: %q\nKEY: %q\nCA: %q\nDATA_DIR: %q\nDATA_MAX: 1GB\n",
+	text := fmt.Appendf(nil, "server_name: %q\nCLIENT_LISTEN: %q\nLEAF_LISTEN: %q\nCERT: %q\nKEY: %q\nCA: %q\nDATA_DIR: %q\nDATA_MAX: 1TB\n",
 		p.Name, Addr(p.Client), Addr(p.Leaf), at(natskeys.Cert), at(natskeys.Key), at(natskeys.CA), at("data"))
 	if p.Monitor != 0 {
 		text = fmt.Appendf(text, "http: %q\n", Addr(p.Monitor))
