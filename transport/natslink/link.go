@@ -245,13 +245,15 @@ func (l *link) watch() {
 	streams := time.NewTicker(4 * l.heartbeat)
 	defer streams.Stop()
 	var line line
+	var bearing bearing
 	for {
 		select {
 		case now := <-ticks.C:
 			linked, session := l.reachable(), l.session()
 			l.with.look(now)
 			l.streams.look(session, now)
-			if line.look(linked, session, l.puller.waiting(now), now) {
+			changed := line.look(linked, session, l.puller.waiting(now), now)
+			if bearing.look(l.with.end(), l.wire.remade()) || changed {
 				signal(l.puller.interrupt)
 			}
 			if line.useless(l.heartbeat, now) {

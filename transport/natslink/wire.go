@@ -21,6 +21,8 @@ type wire interface {
 	request(ctx context.Context, subject string, data []byte) (*nats.Msg, error)
 	// flush waits until all that was said is under way.
 	flush(patience time.Duration) error
+	// remade returns how often the connection was made again: what was under way then may be lost.
+	remade() uint64
 	// Close gives up what belongs to the Link.
 	Close()
 }
@@ -33,6 +35,8 @@ func (w ownWire) request(ctx context.Context, subject string, data []byte) (*nat
 }
 
 func (w ownWire) flush(patience time.Duration) error { return w.FlushTimeout(patience) }
+
+func (w ownWire) remade() uint64 { return w.Stats().Reconnects }
 
 // A sharedWire is a Link's share in a connection. What its peer may answer on is the Link's own.
 type sharedWire struct {
@@ -114,6 +118,8 @@ func (w *sharedWire) answered(m *nats.Msg) {
 }
 
 func (w *sharedWire) flush(patience time.Duration) error { return w.FlushTimeout(patience) }
+
+func (w *sharedWire) remade() uint64 { return w.Stats().Reconnects }
 
 // Close implements wire. The connection stays.
 func (w *sharedWire) Close() {
