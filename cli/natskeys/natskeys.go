@@ -37,7 +37,7 @@ const (
 const (
 	Cert = "tls.crt"
 	Key  = "tls.key"
-	CA   = "ca.crt" // of the servers only
+	CA   = "ca.crt" // of all of them
 )
 
 // A Set is what a cluster and its principal are given: files, by their names.
@@ -117,9 +117,6 @@ func (m *maker) servers() error {
 	if err != nil {
 		return err
 	}
-	if s[CA] == nil {
-		s[CA] = m.CA.Pair().Cert
-	}
 	pair, err := tls.X509KeyPair(s[Cert], s[Key])
 	if err != nil {
 		return fmt.Errorf("%s, %s of the servers: %w", Cert, Key, err)
@@ -161,8 +158,11 @@ func (m *maker) principal() error {
 	return m.certificate(m.set.Principal, func(o pki.Options) (pki.Pair, error) { return m.CA.IssueClient("argocd-agent principal", o) })
 }
 
-// certificate makes a certificate among files where there is none, or it is to be renewed.
+// certificate makes a certificate among files, with its CA's, where there is none, or it is to be renewed.
 func (m *maker) certificate(files map[string][]byte, issue func(pki.Options) (pki.Pair, error)) error {
+	if files[CA] == nil {
+		files[CA] = m.CA.Pair().Cert
+	}
 	o := m.Options
 	switch o.Key = files[Key]; {
 	case files[Cert] != nil && o.Key == nil:

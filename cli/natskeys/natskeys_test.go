@@ -26,7 +26,7 @@ func TestComplete(t *testing.T) {
 	all, err := Complete(Set{}, r)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{Keys, Routes, Cert, Key, CA}, slices.Collect(maps.Keys(all.Servers)))
-	require.ElementsMatch(t, []string{User, Issuer, Cert, Key}, slices.Collect(maps.Keys(all.Principal)))
+	require.ElementsMatch(t, []string{User, Issuer, Cert, Key, CA}, slices.Collect(maps.Keys(all.Principal)))
 	require.NotContains(t, string(all.Servers[Keys]), string(all.Principal[User]), "a seed is secret")
 
 	again, err := Complete(all, r)

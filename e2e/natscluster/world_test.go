@@ -57,17 +57,23 @@ type world struct {
 // The agents, by how they come.
 var agents = map[string]string{"edge-leaf": "leaf", "edge-client": "client"}
 
-func newWorld(t *testing.T) *world {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+// newServers starts a world of servers only.
+func newServers(t *testing.T, ctx context.Context) *world {
 	ports, err := stack.NewPorts()
 	require.NoError(t, err)
 	t.Cleanup(ports.Release)
 	w := &world{dir: t.TempDir(), ports: ports}
 	t.Cleanup(func() { w.tellLogs(t) })
-	w.openBuckets(t)
 	w.setUp(t, ctx)
 	w.startNodes(t, ctx)
+	return w
+}
+
+func newWorld(t *testing.T) *world {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	w := newServers(t, ctx)
+	w.openBuckets(t)
 	w.startPrograms(t, ctx)
 	return w
 }
@@ -138,13 +144,16 @@ func (w *world) keys(t *testing.T) natskeys.Set {
 	return set
 }
 
+func (w *world) place(t *testing.T, name string) natsservers.Place {
+	return natsservers.Place{Name: name, Dir: w.path(name), Client: w.port(t), Leaf: w.port(t), Route: w.port(t), Monitor: w.port(t)}
+}
+
 // startNodes starts the cluster.
 func (w *world) startNodes(t *testing.T, ctx context.Context) {
 	program, err := stack.NATSServer(ctx, t.Output())
 	require.NoError(t, err)
 	for i := range 3 {
-		name := fmt.Sprintf("nats-%d", i)
-		w.places = append(w.places, natsservers.Place{Name: name, Dir: w.path(name), Client: w.port(t), Leaf: w.port(t), Route: w.port(t), Monitor: w.port(t)})
+		w.places = append(w.places, w.place(t, fmt.Sprintf("nats-%d", i)))
 	}
 	paths, err := natsservers.Write(w.keys(t), w.places...)
 	require.NoError(t, err)
