@@ -21,6 +21,7 @@ type feed struct {
 	peer   *peer
 	from   string      // prefix of where the peer awaits answers; "" is that it cannot name another's place
 	offend func(error) // told what no peer of this program asks
+	again  func()      // told that an ask of this side may be lost
 	zap    *zap.Logger
 	asks   chan asked    // holds the newest
 	more   chan struct{} // holds one element once the log has grown or was lost
@@ -32,8 +33,8 @@ type asked struct {
 	reply *nats.Msg
 }
 
-func newFeed(log logShelf, h hello, p *peer, from string, offend func(error), z *zap.Logger) *feed {
-	return &feed{log: log, hello: h, peer: p, from: from, offend: offend, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
+func newFeed(log logShelf, h hello, p *peer, from string, offend func(error), again func(), z *zap.Logger) *feed {
+	return &feed{log: log, hello: h, peer: p, from: from, offend: offend, again: again, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
 }
 
 // take takes in an ask. It is called by one goroutine, that of the subscription.
@@ -48,6 +49,9 @@ func (f *feed) take(m *nats.Msg) {
 		return
 	}
 	f.peer.says(a.Hello, time.Now())
+	if a.Again {
+		f.again()
+	}
 	for {
 		select {
 		case f.asks <- asked{a, m}:
@@ -69,6 +73,9 @@ func (f *feed) grown() {
 // run answers until ctx is done, and then says goodbye.
 func (f *feed) run(ctx context.Context) {
 	var open *asked
+	var said spoken
+	repeat := time.NewTimer(maxHold)
+	defer repeat.Stop()
 	hold := time.NewTimer(maxHold)
 	defer hold.Stop()
 	again := time.NewTimer(maxHold)
@@ -76,14 +83,20 @@ func (f *feed) run(ctx context.Context) {
 	for {
 		select {
 		case a := <-f.asks:
-			open = &a
+			open, said = &a, spoken{}
 			hold.Reset(min(time.Duration(a.Hold)*time.Millisecond, maxHold))
 		case <-f.more:
 		case <-again.C:
+		case <-repeat.C:
+			if a, pause := said.again(); a != nil {
+				f.repeat(ctx, a)
+				repeat.Reset(pause)
+			}
 		case <-hold.C:
 			if open != nil {
 				f.answer(open, answer{Hello: f.hello, Upto: open.Have})
-				open = nil
+				said, open = spoken{to: open}, nil
+				repeat.Reset(repeatAfter)
 			}
 		case <-ctx.Done():
 			if open != nil {
@@ -99,8 +112,43 @@ func (f *feed) run(ctx context.Context) {
 			f.zap.Warn("cannot read the log", zap.Error(err))
 			again.Reset(readAgain)
 		case served:
-			open = nil
+			said, open = spoken{to: open}, nil
+			repeat.Reset(repeatAfter)
 		}
+	}
+}
+
+// An answer is said again after repeatAfter, and a few times more, each time later, to a peer who does not
+// ask for what follows: where servers are between the two ends, one that goes takes along what is under
+// way, and neither end sees a connection break. Who has had the answer drops it; who stores it still does
+// too.
+const (
+	repeatAfter = 2 * time.Second
+	repeats     = 3
+)
+
+// A spoken is an answer that was given, and after which the peer has not asked again.
+type spoken struct {
+	to    *asked
+	times int // it was said again
+}
+
+// again returns what is to be answered again, nil if nothing is, and after which pause it may be once more.
+func (s *spoken) again() (a *asked, pause time.Duration) {
+	if s.to == nil || s.times == repeats {
+		return nil, 0
+	}
+	s.times++
+	return s.to, repeatAfter << s.times
+}
+
+// repeat answers a with what the log holds now.
+func (f *feed) repeat(ctx context.Context, a *asked) {
+	switch served, err := f.serve(ctx, a); {
+	case err != nil && ctx.Err() == nil:
+		f.zap.Warn("cannot read the log", zap.Error(err))
+	case err == nil && !served:
+		f.answer(a, answer{Hello: f.hello, Upto: a.Have})
 	}
 }
 

@@ -66,7 +66,7 @@ func openLink(c linkConfig) (*link, error) {
 	l.hello = hello{Link: rand.Text(), Process: p.Process, Version: p.Version, Oldest: p.Oldest, Newest: p.Newest}
 	l.streams = newStreamer(c, l.hello.Link)
 	l.with = newPeer(l.mailbox, l.streams, c.reachable, 5*c.heartbeat/2, c.rival)
-	l.feed = newFeed(c.log, l.hello, l.with, c.inbox, c.offend, c.zap)
+	l.feed = newFeed(c.log, l.hello, l.with, c.inbox, c.offend, func() { signal(l.puller.interrupt) }, c.zap)
 	l.puller = &puller{
 		copy: c.copy, prefix: c.heard, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
 		hold:      c.heartbeat,
@@ -253,7 +253,11 @@ func (l *link) watch() {
 			l.with.look(now)
 			l.streams.look(session, now)
 			changed := line.look(linked, session, l.puller.waiting(now), now)
-			if bearing.look(l.with.end(), l.wire.remade()) || changed {
+			if bearing.look(l.with.end(), l.wire.remade()) {
+				l.puller.doubts.Store(true)
+				changed = true
+			}
+			if changed {
 				signal(l.puller.interrupt)
 			}
 			if line.useless(l.heartbeat, now) {

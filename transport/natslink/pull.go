@@ -50,6 +50,7 @@ type puller struct {
 	interrupt chan struct{} // shared: holds one element when the open ask is of no use
 	recheck   chan struct{} // shared: holds one element when the copy was lost
 	waits     atomic.Int64  // shared: since when it asks in vain, in Unix nanoseconds; 0 if it does not
+	doubts    atomic.Bool   // shared: the peer is to be told that what it has said may be lost
 	dropped   atomic.Uint64 // shared: messages that were none
 	behind    atomic.Uint64 // shared: messages of the last answer that have not been stored
 }
@@ -211,7 +212,8 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 	if !p.reachable() {
 		return answer{}, errAway
 	}
-	data, err := ask{Hello: p.hello, Have: p.have, Hold: p.hold.Milliseconds()}.marshal()
+	doubts := p.doubts.Load()
+	data, err := ask{Hello: p.hello, Have: p.have, Hold: p.hold.Milliseconds(), Again: doubts}.marshal()
 	if err != nil {
 		return answer{}, err
 	}
@@ -224,6 +226,9 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 		return answer{}, errAway
 	case err != nil:
 		return answer{}, fmt.Errorf("natslink: ask the peer: %w", err)
+	}
+	if doubts {
+		p.doubts.Store(false) // it was heard
 	}
 	a, err := unmarshalAnswer(m.Data)
 	if err != nil {
