@@ -1,5 +1,6 @@
 // Package deploy holds the manifests by which principals and agents are installed, as they
-// are applied. What they grant is what the programs need, and is looked up here.
+// are applied. What they grant is what the programs need, and is looked up here. So is the
+// configuration of NATS servers for them.
 package deploy
 
 import _ "embed"
@@ -27,6 +28,10 @@ var (
 	liveExec []byte
 	//go:embed agent/live/secrets/rbac.yaml
 	liveSecrets []byte
+	//go:embed nats/server.conf
+	natsServer []byte
+	//go:embed nats/cluster.conf
+	natsCluster []byte
 )
 
 // Principal returns the rights of a principal, in YAML.
@@ -64,3 +69,10 @@ func LiveExec() []byte { return liveExec }
 // LiveSecrets returns those that it has beside these where they see Secrets, with their values
 // masked.
 func LiveSecrets() []byte { return liveSecrets }
+
+// NATSServer returns nats/server.conf, the configuration of a NATS server that serves a principal and
+// its agents.
+func NATSServer() []byte { return natsServer }
+
+// NATSCluster returns nats/cluster.conf, that of one of several.
+func NATSCluster() []byte { return natsCluster }

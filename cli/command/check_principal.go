@@ -75,6 +75,7 @@ func checkPrincipal(c *cli.Context) error {
 		{Name: "cluster", Try: p.reached},
 		permitted(c, "deploy/principal", renamed, p.rights),
 		{Name: "certificates", Try: p.certificates},
+		{Name: "nats servers", Try: p.servers},
 		{Name: "dns", Try: p.each(approach.dns)},
 		{Name: "tcp", Try: p.each(approach.tcp)},
 		{Name: "tls", Try: p.each(p.tls)},

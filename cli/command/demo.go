@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -24,6 +25,7 @@ func demoCommand() *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
 			&cli.StringFlag{Name: "transport", Value: "nats", Usage: "the `transport` by which messages travel: nats or grpc"},
 			&cli.StringFlag{Name: "nats-mode", Value: "leaf", Usage: "the `mode` of agents with --transport nats: leaf (each has a NATS server of its own) or client (none has)"},
+			&cli.StringFlag{Name: "nats", Value: "embedded", Usage: "the `place` of the principal's NATS servers with --transport nats: embedded (in the principal) or external (a cluster of three that the demonstration starts)"},
 			&cli.BoolFlag{Name: "enable-websocket", Usage: "have websockets carry them"},
 			&cli.StringFlag{Name: "sabotage", Usage: "the `lie` that the store beneath one agent tells: drop (writes are not done), corrupt (they are done wrongly) or undelete (removals are not done)"},
 			&cli.BoolFlag{Name: "verbose", Usage: "show the log of all programs"},
@@ -35,25 +37,50 @@ func demoCommand() *cli.Command {
 			"   argocd-agent demo --agents 20 -o json\n" +
 			"   argocd-agent demo --transport grpc\n" +
 			"   argocd-agent demo --nats-mode client\n" +
+			"   argocd-agent demo --nats external\n" +
 			"   argocd-agent demo --sabotage drop",
+	}
+}
+
+// demoCarriers are the values of --transport, --nats-mode, --nats and --enable-websocket that go together,
+// and by what messages travel then.
+func demoCarriers() map[string]demo.Carrier {
+	return map[string]demo.Carrier{
+		"nats leaf embedded": demo.NATS, "nats client embedded": demo.NATSClient,
+		"nats leaf external": demo.NATSExternal, "nats client external": demo.NATSExternalClient,
+		"nats leaf embedded websocket": demo.NATSWebsocket,
+		"grpc leaf embedded":           demo.GRPC, "grpc leaf embedded websocket": demo.GRPCWebsocket,
 	}
 }
 
 // demoCarrier returns by what messages travel.
 func demoCarrier(c *cli.Context) (demo.Carrier, error) {
-	mode, err := shell.Choice(c, "nats-mode", map[string]demo.Carrier{"leaf": demo.NATS, "client": demo.NATSClient})
-	if err != nil {
-		return mode, err
+	var all []string
+	for _, f := range []struct {
+		name   string
+		values map[string]string
+	}{
+		{"transport", map[string]string{"nats": "nats", "grpc": "grpc"}},
+		{"nats-mode", map[string]string{"leaf": "leaf", "client": "client"}},
+		{"nats", map[string]string{"embedded": "embedded", "external": "external"}},
+	} {
+		value, err := shell.Choice(c, f.name, f.values)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, value)
 	}
-	carriers := map[string]demo.Carrier{"nats": mode, "grpc": demo.GRPC}
 	if c.Bool("enable-websocket") {
-		carriers = map[string]demo.Carrier{"nats": demo.NATSWebsocket, "grpc": demo.GRPCWebsocket}
+		all = append(all, "websocket")
 	}
-	carrier, err := shell.Choice(c, "transport", carriers)
-	if err == nil && mode == demo.NATSClient && carrier != mode {
-		err = &shell.UsageError{Where: "--nats-mode client", What: "it is for --transport nats, and shown without websockets", Advice: "leave out the other flags"}
+	carrier, together := demoCarriers()[strings.Join(all, " ")]
+	switch {
+	case together:
+		return carrier, nil
+	case c.String("nats") == "external":
+		return 0, &shell.UsageError{Where: "--nats external", What: "it is for --transport nats, and shown without websockets", Advice: "leave out the other flags, but for --nats-mode"}
 	}
-	return carrier, err
+	return 0, &shell.UsageError{Where: "--nats-mode client", What: "it is for --transport nats, and shown without websockets", Advice: "leave out the other flags"}
 }
 
 func runDemo(c *cli.Context) error {

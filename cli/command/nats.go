@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 
@@ -60,13 +61,16 @@ func natsCommon(c *cli.Context, dir string, log *zap.Logger) (natslink.Common, e
 }
 
 // checkQuota refuses a quota that cannot work: one that a message may exceed, or that the
-// disk does not have.
+// disk does not have, unless it is elsewhere.
 func checkQuota(c *cli.Context, dir string) error {
 	const least = (natslink.MinQuota + 1<<20 - 1) >> 20
 	bad := func(what, advice string) error {
 		return &shell.UsageError{Where: "--nats-quota", What: fmt.Sprintf("%d "+what, c.Int("nats-quota")), Advice: advice}
 	}
-	disk, err := natslink.Capacity(dir)
+	disk, err := uint64(math.MaxUint64), error(nil)
+	if dir != "" {
+		disk, err = natslink.Capacity(dir)
+	}
 	switch quota := c.Int("nats-quota"); {
 	case quota < least:
 		return bad("MiB do not hold the largest message", fmt.Sprintf("write at least %d", least))
@@ -109,6 +113,12 @@ func natsStore(c *cli.Context, log *zap.Logger) (natslink.Common, error) {
 }
 
 func natsHub(c *cli.Context, log *zap.Logger) (newHub, error) {
+	if err := natsApart(c); err != nil {
+		return nil, err
+	}
+	if c.String(natsURL) != "" {
+		return natsElsewhere(c, log)
+	}
 	common, err := natsStore(c, log)
 	if err != nil {
 		return nil, err

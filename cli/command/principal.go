@@ -35,7 +35,7 @@ func principalCommand() *cli.Command {
 			f.String("tls-secret-name", "", "argocd-agent-principal-tls", "the `name` of the Secret with certificate and key, where no file is given"),
 			f.String("tls-ca-secret-name", "TLS_SERVER_ROOT_CA_SECRET_NAME", "argocd-agent-ca", "the `name` of the Secret with the CA, where no file is given"),
 		},
-		principalMapping(f), adminFlags(f), clusterFlags(f), tokenFlags(f), enrollFlags(f), resourceProxyFlags(f), redisProxyFlags(f), shareFlags(f), adapterFlags(f), natsFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
+		principalMapping(f), adminFlags(f), clusterFlags(f), tokenFlags(f), enrollFlags(f), resourceProxyFlags(f), redisProxyFlags(f), shareFlags(f), adapterFlags(f), natsFlags(f), natsClusterFlags(f), kubernetesFlags(f), natsBackendFlags(f), programFlags(f, 8003, 8000),
 	)...)
 	return &cli.Command{
 		Name:   "principal",

@@ -63,6 +63,7 @@ var keepingFirst = []string{"nats", "grpc"}
 func discards() map[string]func(*cli.Context) error {
 	return map[string]func(*cli.Context) error{
 		"nats":     func(c *cli.Context) error { return natslink.Discard(c.String("nats-store-dir")) },
+		natsURL:    discardElsewhere,
 		natsClient: func(c *cli.Context) error { return natslink.DiscardCopy(stateDir(c)) },
 		"grpc":     func(c *cli.Context) error { return grpclink.Discard(stateDir(c)) },
 	}
@@ -97,11 +98,16 @@ func listenApart(c *cli.Context, names []string) error {
 		return bad("enable-websocket", "gRPC is not served", "write --nats-websocket-listen :8444 for agents over NATS, or add grpc to --transport")
 	case c.String("nats-client-listen") != "" && !nats:
 		return bad("nats-client-listen", "NATS is not served", "leave it out, or add nats to --transport")
+	case c.String(natsURL) != "" && !nats:
+		return bad(natsURL, "NATS is not served", "leave it out, or add nats to --transport")
 	case c.String("nats-websocket-listen") != "" && !nats:
 		return bad("nats-websocket-listen", "NATS is not served", "write --enable-websocket for agents over gRPC, or add nats to --transport")
 	}
 	taken := map[string]string{}
 	for _, name := range names {
+		if name == "nats" && c.String(natsURL) != "" {
+			continue
+		}
 		for _, flag := range listens(name) {
 			at := c.String(flag)
 			if other := taken[at]; other != "" && other != flag && !strings.HasSuffix(at, ":0") {
@@ -160,11 +166,18 @@ const lastTransports = "transport"
 
 // discardStale removes what a transport has kept that was not in use when this program ran last:
 // it speaks of the past, and would be believed until the other side answers. Then it notes which
-// are in use now. Where it is not known what was in use, all stays.
+// are in use now. Where it is not known what was in use, all stays. Servers of NATS elsewhere keep
+// apart from what this program keeps itself.
 func discardStale(c *cli.Context, names []string, log *zap.Logger) error {
 	path := filepath.Join(stateDir(c), lastTransports)
 	text, err := os.ReadFile(path)
 	unknown := err
+	if c.String(natsURL) != "" {
+		names = slices.Clone(names)
+		for i := range names {
+			names[i] = strings.Replace(names[i], "nats", natsURL, 1)
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		unknown = nil
 	}

@@ -20,6 +20,9 @@ const (
 	secretProxy     = "argocd-agent-resource-proxy-tls"
 	secretAgent     = "argocd-agent-client-tls"
 	secretTokens    = "argocd-agent-jwt"
+
+	secretNATS          = natsServers
+	secretNATSPrincipal = "argocd-agent-nats-principal"
 )
 
 func hubClusterFlags() []cli.Flag {

@@ -23,7 +23,9 @@ const (
 	GRPC
 	NATSWebsocket // the same in websockets
 	GRPCWebsocket
-	NATSClient // a server in the principal's only
+	NATSClient         // a server in the principal's only
+	NATSExternal       // a cluster of servers, and one in each agent
+	NATSExternalClient // a cluster of servers only
 )
 
 const anyPort = "127.0.0.1:0"
@@ -36,6 +38,8 @@ type listener interface {
 
 // The ends of a carrier.
 type ends struct {
+	hubIs, agentIs string // for people
+
 	hub    func(w *world, own *identity.Credentials, log *zap.Logger) (listener, error)
 	dialer func(w *world, s *spoke, own *identity.Credentials, log *zap.Logger) (transport.Dialer, error)
 }
@@ -43,11 +47,13 @@ type ends struct {
 func (c Carrier) ends() ends {
 	return map[Carrier]ends{
 		NATS: natsEnds(false), NATSWebsocket: natsEnds(true), NATSClient: natsClientEnds(), GRPC: grpcEnds(false), GRPCWebsocket: grpcEnds(true),
+		NATSExternal: natsExternalEnds(natsEnds(false), leafPort), NATSExternalClient: natsExternalEnds(natsClientEnds(), clientPort),
 	}[c]
 }
 
 func natsEnds(websocket bool) ends {
 	return ends{
+		"with NATS", "a leaf node",
 		func(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
 			c := natslink.HubConfig{Common: w.natsCommon("principal", log), Listen: anyPort, Credentials: own, Authenticate: identity.SubjectName}
 			if !websocket {
@@ -74,6 +80,7 @@ func (h websocketHub) Addr(ctx context.Context) (string, error) { return h.Webso
 
 func natsClientEnds() ends {
 	return ends{
+		"with NATS", "a client of it",
 		func(w *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
 			h, err := natslink.NewHub(natslink.HubConfig{
 				Common: w.natsCommon("principal", log), Listen: anyPort, ClientListen: anyPort, Credentials: own, Authenticate: identity.SubjectName,
@@ -94,6 +101,7 @@ func (h clientHub) Addr(ctx context.Context) (string, error) { return h.ClientAd
 
 func grpcEnds(websocket bool) ends {
 	return ends{
+		"with gRPC", "a client of it",
 		func(_ *world, own *identity.Credentials, log *zap.Logger) (listener, error) {
 			return grpclink.NewHub(grpclink.HubConfig{Common: grpcCommon(log), Listen: anyPort, Websocket: websocket, Credentials: own, Authenticate: identity.SubjectName})
 		},

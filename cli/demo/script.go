@@ -34,7 +34,7 @@ func script() []scene {
 const edits = 50
 
 func begin(ctx context.Context, w *world) (string, error) {
-	return fmt.Sprintf("principal with NATS; managed agents: %d, autonomous: 1, each a leaf node; mutual TLS", len(w.managed())),
+	return fmt.Sprintf("principal %s; managed agents: %d, autonomous: 1, each %s; mutual TLS", w.carrier.ends().hubIs, len(w.managed()), w.carrier.ends().agentIs),
 		until(ctx, patience, "the agents to connect", func() bool {
 			agents := w.principal.Agents()
 			for _, a := range agents {

@@ -69,6 +69,8 @@ var rules = []rule{
 	{"agent", []string{"std", "sync/journal", "sync/trail", "sync/seal", "sync/session", "sync/wire", "sync/project", "sync/inquiry", "sync/observe", "sync/engine", "sync/ledger", "sync/verify", "sync/resource", "backend", "proxy", "transport", "go.uber.org/zap/...", "golang.org/x/sync/...", "github.com/pmezard/go-difflib/difflib", "sigs.k8s.io/yaml"}, "the spoke works with any adapter, and without the hub's code"},
 	{"deploy/...", []string{"std"}, "manifests are data"},
 	{"cli/tracing", []string{"std", "sync/trail", "sync/engine", "sync/resource", "go.opentelemetry.io/...", "go.uber.org/zap/..."}, "only this knows OpenTelemetry, and it knows no session"},
+	{"cli/natskeys", []string{"std", "transport/identity/pki", "github.com/nats-io/nkeys"}, "keys are made of a CA and chance, wherever they are kept"},
+	{"cli/natsservers", []string{"std", "deploy", "cli/natskeys", "github.com/nats-io/nats-server/v2/server"}, "servers that a demonstration or a test starts are those of deploy/nats, and nobody's end of a link"},
 	{"cli/failpoint", []string{"std", "sync/resource", "backend", "transport"}, "a point is in an interface, not in an adapter of it"},
 	{"cli/...", []string{"std", "cli/...", "principal/...", "agent", "sync/...", "backend/...", "proxy/...", "transport/...", "deploy/...", "github.com/urfave/cli/v2/...", "go.uber.org/zap/...", "golang.org/x/sync/...", "golang.org/x/term", "k8s.io/...", "sigs.k8s.io/yaml", "github.com/prometheus/client_golang/..."}, "programs choose the adapters, and nobody imports a program"},
 	{"e2e/...", []string{"*"}, "end-to-end tests may use everything"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -63,7 +64,8 @@ func natsServer(ts *testscript.TestScript, neg bool, args []string) {
 
 // kv put BUCKET KEY FILE and kv del BUCKET KEY do what the nats program does, with the
 // certificate of an agent called admin; kv get BUCKET KEY REGEXP waits until the value
-// matches; ! kv get BUCKET KEY until there is none.
+// matches; ! kv get BUCKET KEY until there is none. kv note BUCKET KEY NAME sets a variable to the
+// value's revision, and kv same BUCKET KEY NAME checks that nobody has written it since.
 func kv(ts *testscript.TestScript, neg bool, args []string) {
 	pki := ts.MkAbs("pki")
 	nc, err := nats.Connect(ts.Getenv("NATS"), nats.RootCAs(pki+"/ca.crt"), nats.ClientCert(pki+"/agents/admin.crt", pki+"/agents/admin.key"))
@@ -88,8 +90,17 @@ func kv(ts *testscript.TestScript, neg bool, args []string) {
 		awaitValue(ctx, ts, store, args[2], nil)
 	case !neg && args[0] == "get" && len(args) == 4:
 		awaitValue(ctx, ts, store, args[2], regexp.MustCompile(args[3]))
+	case !neg && (args[0] == "note" || args[0] == "same") && len(args) == 4:
+		e, err := store.Get(ctx, args[2])
+		ts.Check(err)
+		at := strconv.FormatUint(e.Revision(), 10)
+		if args[0] == "note" {
+			ts.Setenv(args[3], at)
+		} else if ts.Getenv(args[3]) != at {
+			ts.Fatalf("%s was written: %s", args[2], e.Value())
+		}
 	default:
-		ts.Fatalf("usage: kv put bucket key file; kv del bucket key; kv get bucket key regexp; ! kv get bucket key")
+		ts.Fatalf("usage: kv note|same bucket key name; kv put bucket key file; kv del bucket key; kv get bucket key regexp; ! kv get bucket key")
 	}
 }
 

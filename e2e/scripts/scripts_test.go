@@ -20,8 +20,9 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, parameters("testdata", map[string]func(*testscript.TestScript, bool, []string){
-		"natsserver": natsServer,
-		"kv":         kv,
+		"natsserver":  natsServer,
+		"natscluster": natsCluster,
+		"kv":          kv,
 	}, func(e *testscript.Env) error {
 		h := &natsHost{}
 		e.Values[natsKey{}] = h

@@ -23,13 +23,13 @@ func TestAccountsHaveAnchors(t *testing.T) {
 		var all errgroup.Group
 		for range 20 {
 			all.Go(func() error {
-				for _, account := range []string{"AG_1", "AG_2"} {
-					u, err := h.user("north", account)
+				for _, agent := range []string{"north", "south"} {
+					u, err := h.user(agent)
 					if err != nil {
 						return err
 					}
 					if u.Account.Interest(anchor) != 1 {
-						t.Errorf("account %s has no anchor", account)
+						t.Errorf("account of %s has no anchor", agent)
 					}
 				}
 				return nil
@@ -53,7 +53,7 @@ func TestAnchorsArePassedOn(t *testing.T) {
 		require.Len(t, z.Leafs, 1)
 		require.Contains(t, z.Leafs[0].Subs, anchor, "the other end has not told of it")
 	}
-	u, err := h.user("north", "AG_1")
+	u, err := h.user("north")
 	require.NoError(t, err)
 	require.Contains(t, u.Permissions.Publish.Allow, anchor, "the hub does not note what the agent may not")
 }

@@ -17,7 +17,7 @@ import (
 // rawClient connects as north where clients do, and greets as one.
 func (s *siege) rawClient() *rawLeaf {
 	s.Helper()
-	conn, err := tls.Dial("tcp", clientAddr(s.T, s.hub), s.pki.Client(s, "north").Client("127.0.0.1"))
+	conn, err := tls.Dial("tcp", s.clients(), s.pki.Client(s, "north").Client("127.0.0.1"))
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = conn.Close() })
 	require.NoError(s, conn.SetDeadline(time.Now().Add(2*time.Minute)))
@@ -25,6 +25,14 @@ func (s *siege) rawClient() *rawLeaf {
 	r.says("CONNECT {\"name\":\"evil\",\"headers\":true,\"protocol\":1}\r\nPING\r\n")
 	require.True(s, r.until("PONG"), "it is not let in")
 	return r
+}
+
+// clients returns where clients connect.
+func (s *siege) clients() string {
+	if s.place != nil {
+		return s.place.clients
+	}
+	return clientAddr(s.T, s.hub)
 }
 
 // puts says a message as a client does.

@@ -22,6 +22,7 @@ import (
 // hub that would keep it from anything.
 type siege struct {
 	*testing.T
+	place        *place // nil if the hub's server is its own
 	pki          tlstest.Authority
 	hub          *Hub
 	address      string
@@ -35,12 +36,28 @@ type siege struct {
 func besiege(t *testing.T, quota int64) *siege {
 	s := &siege{T: t, pki: tlstest.NewAuthority(t)}
 	c := hubConfig(t, s.pki)
-	c.Logger, s.said = refusals()
 	c.Quota = quota
 	c.ClientListen = anyPort
+	s.begin(c)
+	return s
+}
+
+// besiegeElsewhere is besiege where the agents' server is not the hub's, and they share an account.
+func besiegeElsewhere(t *testing.T) *siege {
+	s := &siege{T: t, pki: tlstest.NewAuthority(t)}
+	s.place = newPlace(t, s.pki)
+	s.begin(s.place.hubConfig(t))
+	return s
+}
+
+func (s *siege) begin(c HubConfig) {
+	t := s.T
+	c.Logger, s.said = refusals()
 	c.Heartbeat = DefaultHeartbeat // a machine that is attacked may be late: silence is no finding here
 	s.hub, _ = startHub(t, c)
-	s.address = addr(t, s.hub)
+	if s.address = addr(t, s.hub); s.place != nil {
+		s.address = s.place.leafs
+	}
 	for name, l := range map[string]*transport.Link{"north": &s.north, "south": &s.south} {
 		var err error
 		*l, err = s.hub.Link(t.Context(), name)
@@ -52,7 +69,6 @@ func besiege(t *testing.T, quota int64) *siege {
 	awaitEvent(t, s.honest, transport.Up)
 	awaitEvent(t, s.south, transport.Up)
 	s.calm()
-	return s
 }
 
 // calm demands that south notices nothing: what is said arrives, either way, over the connection
@@ -94,13 +110,20 @@ type rawLeaf struct {
 // raw connects as north, and greets as a leaf node of that name.
 func (s *siege) raw(name string) *rawLeaf {
 	s.Helper()
+	r := s.greets(fmt.Sprintf("{\"name\":%q,\"server_id\":%q,\"headers\":true,\"protocol\":1}", name, name))
+	require.True(s, r.until("PONG"), "it is not let in")
+	return r
+}
+
+// greets connects as north, and greets as a leaf node so.
+func (s *siege) greets(how string) *rawLeaf {
+	s.Helper()
 	conn, err := tls.Dial("tcp", s.address, s.pki.Client(s, "north").Client("127.0.0.1"))
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = conn.Close() })
 	require.NoError(s, conn.SetDeadline(time.Now().Add(2*time.Minute)))
 	r := &rawLeaf{conn, bufio.NewReaderSize(conn, 1<<20)}
-	r.says("CONNECT {\"name\":%q,\"server_id\":%q,\"headers\":true,\"protocol\":1}\r\nPING\r\n", name, name)
-	require.True(s, r.until("PONG"), "it is not let in")
+	r.says("CONNECT %s\r\nPING\r\n", how)
 	return r
 }
 

@@ -54,6 +54,9 @@ type Client struct {
 // NewClient returns a Client. Nothing happens before Dial.
 func NewClient(c ClientConfig) (*Client, error) {
 	common, err := c.check()
+	if err == nil && c.StoreDir == "" {
+		err = errNoDir
+	}
 	if err == nil {
 		c.Common = common
 		c.host, c.route, err = wayTo(c.Agent, c.Connect, c.Proxy, c.Websocket, c.Credentials, c.Says)
@@ -118,7 +121,7 @@ func (c *Client) link(kept *file) (*link, error) {
 	keep, stop := context.WithCancel(context.Background())
 	var keeping sync.WaitGroup
 	l, err := openLink(linkConfig{
-		name: c.config.Agent, peer: "principal", wire: t.Conn, sent: n.up(), heard: n.down(),
+		name: c.config.Agent, peer: "principal", wire: ownWire{t.Conn}, sent: n.up(), heard: n.down(),
 		log: newMemory(c.config.stream(c.config.Agent, partLog, n.upLog(), n.up()), c.troubles), copy: kept,
 		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
 		reachable: func() bool { return t.session() != 0 },

@@ -63,6 +63,9 @@ type Common struct {
 	Alarms *zap.Logger
 }
 
+// errNoDir refuses an end that has to keep something and is not told where.
+var errNoDir = errors.New("no store directory")
+
 // check returns c with defaults filled in, and an error if something is wrong.
 func (c Common) check() (Common, error) {
 	if c.Quota == 0 {
@@ -81,8 +84,6 @@ func (c Common) check() (Common, error) {
 		c.Presence.Process = rand.Text()
 	}
 	switch {
-	case c.StoreDir == "":
-		return c, errors.New("no store directory")
 	case c.Logger == nil:
 		return c, errors.New("no logger")
 	case c.Quota < 0 || c.MaxStore < 0:

@@ -110,6 +110,48 @@
 // process took 390 and 407 KiB of memory for each in two runs of BenchmarkHubMemory, on a busy
 // machine of two cores, the other end's TLS connection included.
 //
+// # Servers elsewhere
+//
+// A Hub may stand on servers of NATS that are not in its process (HubConfig.Cluster), as a cluster
+// that keeps each stream on several. Agents are the same programs, say the same on the same subjects,
+// and connect to those servers; only their end that the Hub embeds otherwise is elsewhere:
+//
+//	                     in the process                   elsewhere
+//	who may connect      the server asks us directly      auth callout: it asks by a message (callout)
+//	an agent's account   one of its own                   one that all share, without JetStream
+//	ways to agents       a connection for each            a few that all share (sharedWire)
+//	is it there          its interest in our asks         its connection, as the servers say (calls)
+//	to cut it            a call                           a request to the system account, until it is cut
+//	what breaks rules    the server's log names it        what the servers list of it, and what it asks
+//	streams              the keeper looks at the disk     compared with what they should be (tend)
+//
+// Who proves which name is decided by the same guard, from the same certificates: a server passes on the
+// chain that it has verified. The answer is a user of the agent's six subjects, for as long as its
+// certificates hold, signed by the issuer that the servers are told to believe. The servers know one
+// user of the principal's, in the account HUB; its connections in AGENTS and SYS it lets in itself.
+// If no principal answers, those who are connected stay, and whoever connects is refused after
+// auth_callout's timeout and comes again. The next process knows from a stream (roll) by which
+// certificates the one before has let them in, and cuts them off as that would have; a connection
+// that is not there is closed, as is that of an agent which has shown a password.
+//
+// In the shared account permissions are all that keeps agents apart. What was found to leak through
+// them, and what closes it (external_attack_test.go):
+//
+//   - An ask may name any subject to be answered on, and we would say the answer there: an agent's
+//     asks are answered only where it may hear.
+//   - A leaf node that takes the name of another has its server close the other's connection: it is
+//     let in by its agent's name only.
+//   - _R_ and $JS.ACK pass unchecked: nobody listens to either in that account, since it imports and
+//     exports nothing but the anchor, and has no JetStream.
+//   - A leaf node may listen to wildcards. It hears of them only its own, but the servers of a
+//     cluster would carry to its server all that matches. This cannot be refused on a server, so the
+//     principal looks at what leaf nodes listen to every ten seconds, and cuts off who listens to more.
+//   - Of another's asks, answers or names nothing is told to it: interest is passed on only within
+//     its permissions, and of leaf nodes to leaf nodes not at all (isolate_leafnode_interest).
+//
+// A read may be answered by a replica that is behind, so what seems to be missing is asked of the
+// leader (upToDate), and a loss is believed only once it has been seen for some seconds (intact).
+//
 // # What an agent can make the principal hold
 //
 // A log, and a copy, take so many bytes (Quota) and so many keys: the server keeps each key in

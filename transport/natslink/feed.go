@@ -2,6 +2,8 @@ package natslink
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,12 +16,15 @@ const maxHold = time.Minute
 // A feed answers the peer, who keeps a copy of the log, what it lacks. It answers one
 // ask at a time: the reader has only one open, and a newer one replaces it.
 type feed struct {
-	log   logShelf
-	hello hello
-	peer  *peer
-	zap   *zap.Logger
-	asks  chan asked    // holds the newest
-	more  chan struct{} // holds one element once the log has grown or was lost
+	log    logShelf
+	hello  hello
+	peer   *peer
+	from   string      // prefix of where the peer awaits answers; "" is that it cannot name another's place
+	offend func(error) // told what no peer of this program asks
+	again  func()      // told that an ask of this side may be lost
+	zap    *zap.Logger
+	asks   chan asked    // holds the newest
+	more   chan struct{} // holds one element once the log has grown or was lost
 }
 
 // An asked is an ask that waits for its answer.
@@ -28,18 +33,25 @@ type asked struct {
 	reply *nats.Msg
 }
 
-func newFeed(log logShelf, h hello, p *peer, z *zap.Logger) *feed {
-	return &feed{log: log, hello: h, peer: p, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
+func newFeed(log logShelf, h hello, p *peer, from string, offend func(error), again func(), z *zap.Logger) *feed {
+	return &feed{log: log, hello: h, peer: p, from: from, offend: offend, again: again, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
 }
 
 // take takes in an ask. It is called by one goroutine, that of the subscription.
 func (f *feed) take(m *nats.Msg) {
 	a, err := unmarshalAsk(m.Data)
+	if err == nil && !strings.HasPrefix(m.Reply, f.from) {
+		err = fmt.Errorf("natslink: it asks to be answered on %.80q", m.Reply)
+		f.offend(err)
+	}
 	if err != nil {
 		f.zap.Debug("refused what the peer asks", zap.Error(err))
 		return
 	}
 	f.peer.says(a.Hello, time.Now())
+	if a.Again {
+		f.again()
+	}
 	for {
 		select {
 		case f.asks <- asked{a, m}:
@@ -61,18 +73,30 @@ func (f *feed) grown() {
 // run answers until ctx is done, and then says goodbye.
 func (f *feed) run(ctx context.Context) {
 	var open *asked
+	var said spoken
+	repeat := time.NewTimer(maxHold)
+	defer repeat.Stop()
 	hold := time.NewTimer(maxHold)
 	defer hold.Stop()
+	again := time.NewTimer(maxHold)
+	defer again.Stop()
 	for {
 		select {
 		case a := <-f.asks:
-			open = &a
+			open, said = &a, spoken{}
 			hold.Reset(min(time.Duration(a.Hold)*time.Millisecond, maxHold))
 		case <-f.more:
+		case <-again.C:
+		case <-repeat.C:
+			if a, pause := said.again(); a != nil {
+				f.repeat(ctx, a)
+				repeat.Reset(pause)
+			}
 		case <-hold.C:
 			if open != nil {
 				f.answer(open, answer{Hello: f.hello, Upto: open.Have})
-				open = nil
+				said, open = spoken{to: open}, nil
+				repeat.Reset(repeatAfter)
 			}
 		case <-ctx.Done():
 			if open != nil {
@@ -80,35 +104,77 @@ func (f *feed) run(ctx context.Context) {
 			}
 			return
 		}
-		if open != nil && f.serve(ctx, open) {
-			open = nil
+		if open == nil {
+			continue
+		}
+		switch served, err := f.serve(ctx, open); {
+		case err != nil && ctx.Err() == nil:
+			f.zap.Warn("cannot read the log", zap.Error(err))
+			again.Reset(readAgain)
+		case served:
+			said, open = spoken{to: open}, nil
+			repeat.Reset(repeatAfter)
 		}
 	}
 }
 
+// An answer is said again after repeatAfter, and a few times more, each time later, to a peer who does not
+// ask for what follows: where servers are between the two ends, one that goes takes along what is under
+// way, and neither end sees a connection break. Who has had the answer drops it; who stores it still does
+// too.
+const (
+	repeatAfter = 2 * time.Second
+	repeats     = 3
+)
+
+// A spoken is an answer that was given, and after which the peer has not asked again.
+type spoken struct {
+	to    *asked
+	times int // it was said again
+}
+
+// again returns what is to be answered again, nil if nothing is, and after which pause it may be once more.
+func (s *spoken) again() (a *asked, pause time.Duration) {
+	if s.to == nil || s.times == repeats {
+		return nil, 0
+	}
+	s.times++
+	return s.to, repeatAfter << s.times
+}
+
+// repeat answers a with what the log holds now.
+func (f *feed) repeat(ctx context.Context, a *asked) {
+	switch served, err := f.serve(ctx, a); {
+	case err != nil && ctx.Err() == nil:
+		f.zap.Warn("cannot read the log", zap.Error(err))
+	case err == nil && !served:
+		f.answer(a, answer{Hello: f.hello, Upto: a.Have})
+	}
+}
+
+// readAgain is after how long a log that could not be read is tried again.
+const readAgain = 250 * time.Millisecond
+
 // serve answers a if there is something that it lacks, and reports whether it has.
-func (f *feed) serve(ctx context.Context, a *asked) bool {
+func (f *feed) serve(ctx context.Context, a *asked) (served bool, err error) {
 	end := f.log.end()
 	have := a.Have
 	if have.Epoch != end.Epoch || have.Seq > end.Seq {
 		have = position{Epoch: end.Epoch} // of another log, or of one that was set back
 	}
 	if a.Have == end {
-		return false
+		return false, nil
 	}
 	b, err := f.log.read(ctx, have.Seq+1)
 	if err != nil {
-		if ctx.Err() == nil {
-			f.zap.Warn("cannot read the log", zap.Error(err))
-		}
-		return false
+		return false, err
 	}
 	upto := end.Seq
 	if n := len(b.rows); n > 0 && (b.more || b.rows[n-1].seq > upto) {
 		upto = b.rows[n-1].seq
 	}
 	f.answer(a, answer{Hello: f.hello, Upto: position{end.Epoch, upto}, rows: b.rows})
-	return true
+	return true, nil
 }
 
 func (f *feed) answer(a *asked, with answer) {

@@ -36,6 +36,8 @@ type ask struct {
 	Hello hello    `json:"hello"`
 	Have  position `json:"have"`
 	Hold  int64    `json:"hold"` // milliseconds
+	// Again is that what was said before may be lost on the way, in either direction.
+	Again bool `json:"again,omitempty"`
 }
 
 // An answer carries the rows that follow. Once the reader has stored them it has all up

@@ -2,6 +2,7 @@ package natslink
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,18 +32,32 @@ const (
 // maxRefusals bounds how many reasons are remembered.
 const maxRefusals = 1000
 
+// A caller is a connection from outside that is to be decided on.
+type caller struct {
+	id    uint64                   // names it to whoever severs it
+	kind  int                      // server.LEAF or server.CLIENT
+	from  net.Addr                 // as the server sees it
+	where func() net.Addr          // where it comes from really; nil if it has hung up
+	tls   *tls.ConnectionState     // nil if there is no TLS
+	login identity.Login           // zero if none was given
+	says  string                   // what the agent says of itself
+	enter func(agent string) error // lets it in
+}
+
 // A guard decides on connections from outside: only registered agents are let in, each
-// into its own account, and only for as long as their certificates hold.
+// with its own rights, and only for as long as their certificates hold. It is the same be they
+// to a server of this process or to servers elsewhere.
 type guard struct {
 	authenticate identity.Prover
 	trust        *identity.Credentials
 	callers      *callers
-	origin       func(net.Addr) net.Addr // of a connection that this process itself has passed on
 	log          *zap.Logger
 	strangers    func(transport.Stranger) // is told of those that are not registered; nil is nobody
+	patience     time.Duration            // how long an agent that is not known may wait at the door
+	single       bool                     // the servers do not see to it that there is one connection of a leaf node
 
 	mu       sync.Mutex
-	users    map[string]newUser   // of the server that runs, by agent
+	users    map[string]bool      // the agents that are registered
 	sessions map[string]session   // the connection that was let in last, by agent
 	refused  map[string]time.Time // when a reason was logged last
 	held     map[string]time.Time // until when no other connection of an agent is let in
@@ -58,13 +73,10 @@ type session struct {
 	proof identity.Proof // by which it was let in
 }
 
-// A newUser makes the user that an agent's connection is let in as.
-type newUser func() (*server.User, error)
-
-func newGuard(authenticate identity.Prover, trust *identity.Credentials, calls *callers, origin func(net.Addr) net.Addr, log *zap.Logger) *guard {
+func newGuard(authenticate identity.Prover, trust *identity.Credentials, calls *callers, log *zap.Logger) *guard {
 	return &guard{
-		authenticate: authenticate, trust: trust, callers: calls, origin: origin, log: log,
-		users: map[string]newUser{}, sessions: map[string]session{}, refused: map[string]time.Time{},
+		authenticate: authenticate, trust: trust, callers: calls, log: log, patience: atDoor,
+		users: map[string]bool{}, sessions: map[string]session{}, refused: map[string]time.Time{},
 		held: map[string]time.Time{}, from: map[string][2]string{}, changed: make(chan struct{}),
 	}
 }
@@ -87,11 +99,11 @@ func (g *guard) close() {
 
 // await has an agent that is not known wait, if the hub has just started.
 func (g *guard) await(agent string) {
-	late := time.NewTimer(atDoor)
+	late := time.NewTimer(g.patience)
 	defer late.Stop()
 	for {
 		g.mu.Lock()
-		known, changed := g.users[agent] != nil || time.Since(g.opened) > settling, g.changed
+		known, changed := g.users[agent] || time.Since(g.opened) > settling, g.changed
 		g.mu.Unlock()
 		if known {
 			return
@@ -104,10 +116,10 @@ func (g *guard) await(agent string) {
 	}
 }
 
-func (g *guard) register(agent string, u newUser) {
+func (g *guard) register(agent string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.users[agent] = u
+	g.users[agent] = true
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
@@ -139,9 +151,9 @@ func (g *guard) session(agent string) uint64 {
 	return g.sessions[agent].id
 }
 
-// admit lets a connection in as the user that it may be, and reports whether it has. One
-// that was let in is in its account before another agent can be let in or removed.
-func (g *guard) admit(c server.ClientAuthentication) bool {
+// admit lets a connection in as the agent that it proves to be, or returns why it is refused. One
+// that was let in has its rights before another agent can be let in or removed.
+func (g *guard) admit(c caller) error {
 	proof, err := g.prove(c)
 	agent := proof.Agent
 	if err == nil {
@@ -149,38 +161,75 @@ func (g *guard) admit(c server.ClientAuthentication) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	from := g.origin(c.RemoteAddress())
+	from := c.where()
 	if from == nil {
-		return false // it has hung up meanwhile
+		return errHungUp
 	}
 	if err == nil {
 		err = g.trust.Trusts(proof, time.Now()) // by what may have come since it was met
 	}
-	if err == nil && g.users[agent] == nil {
+	if err == nil && !g.users[agent] {
 		err = transport.ErrUnknown
 		if g.strangers != nil {
-			g.strangers(transport.Stranger{Agent: agent, From: from.String(), Says: saidBy(c.GetOpts())})
+			g.strangers(transport.Stranger{Agent: agent, From: from.String(), Says: c.says})
 		}
 	}
 	if err == nil && time.Now().Before(g.held[agent]) {
 		err = fmt.Errorf("another agent of that name is connected from %s", g.from[agent][0])
 	}
-	var u *server.User
 	if err == nil {
-		u, err = g.users[agent]()
+		err = c.enter(agent)
 	}
 	if err != nil {
 		g.refuse(agent, from, err)
-		return false
+		return err
 	}
-	if before := g.sessions[agent]; c.Kind() == server.CLIENT || before.kind == server.CLIENT {
-		g.callers.sever(before.id) // as the server does itself among leaf nodes of one name
+	before := g.sessions[agent]
+	if g.single || c.kind == server.CLIENT || before.kind == server.CLIENT {
+		g.callers.sever(before.id) // as a server does itself among leaf nodes of one name
 	}
-	g.sessions[agent] = session{c.GetID(), c.Kind(), proof}
+	g.sessions[agent] = session{c.id, c.kind, proof}
 	g.from[agent] = [2]string{from.String(), g.from[agent][0]}
-	c.RegisterUser(u)
-	g.callers.enter(agent, c.GetID())
-	return true
+	g.callers.enter(agent, c.id)
+	return nil
+}
+
+// errHungUp is of a connection that was not waited for.
+var errHungUp = errors.New("it has hung up meanwhile")
+
+// adopt takes in a connection that a process before this has let in, unless there is a newer one.
+func (g *guard) adopt(agent string, c caller) error {
+	proof, err := g.prove(c)
+	if err == nil && proof.Agent != agent {
+		err = fmt.Errorf("it is of %.80q by now", proof.Agent)
+	}
+	if err == nil {
+		err = g.trust.Trusts(proof, time.Now())
+	}
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sessions[agent].id != 0 {
+		return errors.New("there is a newer one")
+	}
+	g.sessions[agent] = session{c.id, c.kind, proof}
+	g.from[agent] = [2]string{c.where().String()}
+	return nil
+}
+
+// strays returns the connections of agents that are not registered.
+func (g *guard) strays() (all []uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for agent, s := range g.sessions {
+		if !g.users[agent] {
+			all = append(all, s.id)
+			delete(g.sessions, agent)
+		}
+	}
+	return all
 }
 
 // hold leaves the connection that an agent has now alone for a while, since it has a rival.
@@ -205,15 +254,14 @@ func (g *guard) restarted() {
 }
 
 // prove finds out who has opened a connection.
-func (g *guard) prove(c server.ClientAuthentication) (identity.Proof, error) {
-	state := c.GetTLSConnectionState()
+func (g *guard) prove(c caller) (identity.Proof, error) {
 	switch {
-	case c.Kind() != server.LEAF && c.Kind() != server.CLIENT:
+	case c.kind != server.LEAF && c.kind != server.CLIENT:
 		return identity.Proof{}, errors.New("neither a leaf node nor a client")
-	case state == nil:
+	case c.tls == nil:
 		return identity.Proof{}, errors.New("no TLS")
 	}
-	return g.authenticate(g.trust, identity.Shown{From: c.RemoteAddress(), TLS: state, Login: loginOf(c.GetOpts())})
+	return g.authenticate(g.trust, identity.Shown{From: c.from, TLS: c.tls, Login: c.login})
 }
 
 // watch cuts agents off that are not to be trusted any more: their certificates have expired,

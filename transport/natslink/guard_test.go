@@ -21,7 +21,7 @@ import (
 // must.
 func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(nil, nil, nil, newEntrance(zap.NewNop()).origin, zap.NewNop())
+		g := newGuard(nil, nil, nil, zap.NewNop())
 		wait := func(agent string) time.Duration {
 			began := time.Now()
 			g.await(agent)
@@ -32,9 +32,9 @@ func TestAgentsWaitAtTheDoorOfAHubThatHasJustStarted(t *testing.T) {
 		waited := make(chan time.Duration)
 		go func() { waited <- wait("early") }()
 		synctest.Wait()
-		g.register("other", func() (*server.User, error) { return nil, nil })
+		g.register("other")
 		time.Sleep(time.Second)
-		g.register("early", func() (*server.User, error) { return nil, nil })
+		g.register("early")
 		require.Equal(t, time.Second, <-waited)
 		require.Zero(t, wait("early"))
 		require.Equal(t, atDoor, wait("stranger"))
@@ -53,19 +53,16 @@ func TestConnectionThatEndsAtTheDoor(t *testing.T) {
 	core, logged := observer.New(zap.DebugLevel)
 	g := newGuard(func(*identity.Credentials, identity.Shown) (identity.Proof, error) {
 		return identity.Proof{Agent: "north"}, nil
-	}, tlstest.NewAuthority(t).Server(t), nil, newEntrance(zap.NewNop()).origin, zap.New(core))
+	}, tlstest.NewAuthority(t).Server(t), nil, zap.New(core))
 	for range 2 {
-		require.False(t, g.admit(ended{}))
+		err := g.admit(caller{
+			kind: server.LEAF, tls: &tls.ConnectionState{},
+			where: func() net.Addr { return newEntrance(zap.NewNop()).origin(nil) },
+			enter: func(string) error { return errors.New("not reached") },
+		})
+		require.ErrorIs(t, err, errHungUp)
 		require.Zero(t, g.session("north"))
-		g.register("north", func() (*server.User, error) { return nil, errors.New("not reached") })
+		g.register("north")
 	}
 	require.Zero(t, logged.Len())
 }
-
-// An ended connection is what the server has of one.
-type ended struct{ server.ClientAuthentication }
-
-func (ended) Kind() int                                   { return server.LEAF }
-func (ended) GetTLSConnectionState() *tls.ConnectionState { return &tls.ConnectionState{} }
-func (ended) GetOpts() *server.ClientOpts                 { return &server.ClientOpts{} }
-func (ended) RemoteAddress() net.Addr                     { return nil }

@@ -29,9 +29,19 @@ const quotaTrouble = " quota"
 
 func (s *stream) trouble(what string) origin { return origin{s.agent, s.part + what} }
 
-// home is the directory of the stream.
-func (s *stream) home() string {
-	return filepath.Join(s.dir, "jetstream", s.node.account, "streams", s.name)
+// here reports whether the stream is on this machine's disk.
+func (s *stream) here() bool { return s.vault.home != "" }
+
+// home is the directory of the stream, if it is here.
+func (s *stream) home() string { return filepath.Join(s.vault.home, s.name) }
+
+// room returns ErrFull if a message of size bytes would leave too little free space. Servers
+// elsewhere see to their own disks.
+func (s *stream) room(size int) error {
+	if !s.here() {
+		return nil
+	}
+	return room(s.dir, size)
 }
 
 // probe makes sure that files can be made where the messages are.
@@ -57,8 +67,8 @@ func (s *stream) glance(ctx context.Context, now time.Time) {
 
 // moved returns an error if the files of the stream are not where they were.
 func (s *stream) moved(home os.FileInfo) error {
-	if !s.remake.TryRLock() {
-		return nil // it is being made anew
+	if !s.here() || !s.remake.TryRLock() {
+		return nil // we cannot see them, or they are being made anew
 	}
 	defer s.remake.RUnlock()
 	found, err := os.Stat(s.home())
@@ -81,10 +91,10 @@ func (s *stream) spoil(what string, err error) {
 	s.mu.Unlock()
 	for _, other := range whats {
 		if other != what {
-			s.node.troubles.end(s.trouble(other))
+			s.vault.troubles.end(s.trouble(other))
 		}
 	}
-	s.node.troubles.begin(s.trouble(what), err)
+	s.vault.troubles.begin(s.trouble(what), err)
 	s.cond.spoil(fmt.Errorf("natslink: stream %s: %w", s.name, err))
 }
 
@@ -124,7 +134,7 @@ func (s *stream) well() {
 	s.mu.Unlock()
 	s.cond.mend()
 	for _, what := range whats {
-		s.node.troubles.end(s.trouble(what))
+		s.vault.troubles.end(s.trouble(what))
 	}
 }
 
@@ -144,9 +154,9 @@ func (s *stream) took(size int, err error) {
 	s.mu.Unlock()
 	switch {
 	case full:
-		s.node.troubles.begin(s.trouble(quotaTrouble), err)
+		s.vault.troubles.begin(s.trouble(quotaTrouble), err)
 	case ended:
-		s.node.troubles.end(s.trouble(quotaTrouble))
+		s.vault.troubles.end(s.trouble(quotaTrouble))
 	}
 	if recovered {
 		s.well()
@@ -168,7 +178,7 @@ func (s *stream) review(ctx context.Context, size int) {
 	s.mu.Lock()
 	s.health.refused = 0
 	s.mu.Unlock()
-	s.node.troubles.end(s.trouble(quotaTrouble))
+	s.vault.troubles.end(s.trouble(quotaTrouble))
 }
 
 // rowOverhead is what a message takes on disk beyond its subject, headers and data.

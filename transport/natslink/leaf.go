@@ -79,6 +79,9 @@ type dialed struct {
 func NewLeaf(c LeafConfig) (*Leaf, error) {
 	fail := func(err error) (*Leaf, error) { return nil, fmt.Errorf("natslink: leaf: %w", err) }
 	common, err := c.check()
+	if err == nil && c.StoreDir == "" {
+		err = errNoDir
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -210,11 +213,11 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 		return err
 	}
 	n := names{l.config.Agent}
-	log, err := newStream(ctx, d.node, js, l.config.stream(l.config.Agent, partLog, n.upLog(), n.up()))
+	log, err := newStream(ctx, d.node.vault, js, l.config.stream(l.config.Agent, partLog, n.upLog(), n.up()))
 	if err != nil {
 		return err
 	}
-	kept, err := newStream(ctx, d.node, js, l.config.stream(l.config.Agent, partCopy, n.downCopy(), n.down()))
+	kept, err := newStream(ctx, d.node.vault, js, l.config.stream(l.config.Agent, partCopy, n.downCopy(), n.down()))
 	if err != nil {
 		return err
 	}
@@ -227,7 +230,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	keep, stop := context.WithCancel(context.Background())
 	var keeping sync.WaitGroup
 	d.link, err = openLink(linkConfig{
-		name: l.config.Agent, peer: "principal", wire: wire, log: log, copy: kept, sent: n.up(), heard: n.down(),
+		name: l.config.Agent, peer: "principal", wire: ownWire{wire}, log: log, copy: kept, sent: n.up(), heard: n.down(),
 		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
 		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
 		session:   d.node.upstream,

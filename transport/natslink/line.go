@@ -42,3 +42,20 @@ func (l *line) useless(heartbeat time.Duration, now time.Time) bool {
 	l.since = now
 	return true
 }
+
+// A bearing is who an open ask was said to, and by how many connections before. Between the two ends may
+// be servers of neither: then the peer is another, or a server on the way, while each connection that
+// is seen here stays.
+type bearing struct {
+	end    string // the peer's, when it was there last
+	remade uint64
+}
+
+// look takes in how things are, and reports whether an ask that is open can have been lost.
+func (b *bearing) look(end string, remade uint64) (changed bool) {
+	changed = remade != b.remade || (b.end != "" && end != "" && end != b.end)
+	if b.remade = remade; end != "" {
+		b.end = end
+	}
+	return changed
+}

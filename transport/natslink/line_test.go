@@ -39,3 +39,16 @@ func TestLineIsUselessIfItCarriesNothing(t *testing.T) {
 		require.True(t, l.useless(heartbeat, at(1000+300*i)), "patience is bounded")
 	}
 }
+
+// An ask is lost with the process that it was said to, and with the connection, and not because the peer
+// is away for a while or there for the first time.
+func TestBearing(t *testing.T) {
+	var b bearing
+	for _, step := range []struct {
+		end     string
+		remade  uint64
+		changed bool
+	}{{"", 0, false}, {"one", 0, false}, {"", 0, false}, {"one", 0, false}, {"one", 1, true}, {"one", 1, false}, {"", 1, false}, {"two", 1, true}, {"two", 1, false}, {"three", 2, true}} {
+		require.Equal(t, step.changed, b.look(step.end, step.remade), "%+v", step)
+	}
+}

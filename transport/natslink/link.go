@@ -21,7 +21,7 @@ const tick = 250 * time.Millisecond
 type linkConfig struct {
 	name      string // of this side
 	peer      string
-	wire      *nats.Conn // what reaches the peer, and nothing else; closed with the Link
+	wire      wire // what reaches the peer; closed with the Link
 	log       logShelf
 	copy      copyShelf
 	sent      string              // prefix of the subjects in the log
@@ -30,6 +30,7 @@ type linkConfig struct {
 	asks      string              // subject on which the peer answers what the copy lacks
 	says      string              // subject on which the peer hears of streams
 	hears     string              // subject on which it speaks of streams
+	inbox     string              // prefix of the subjects on which the peer awaits answers; "" is any
 	reachable func() bool         // whether somebody answers on asks
 	session   func() uint64       // names the connection to the peer; 0 is none
 	sever     func(uint64)        // closes it; it is opened again by itself
@@ -65,7 +66,7 @@ func openLink(c linkConfig) (*link, error) {
 	l.hello = hello{Link: rand.Text(), Process: p.Process, Version: p.Version, Oldest: p.Oldest, Newest: p.Newest}
 	l.streams = newStreamer(c, l.hello.Link)
 	l.with = newPeer(l.mailbox, l.streams, c.reachable, 5*c.heartbeat/2, c.rival)
-	l.feed = newFeed(c.log, l.hello, l.with, c.zap)
+	l.feed = newFeed(c.log, l.hello, l.with, c.inbox, c.offend, func() { signal(l.puller.interrupt) }, c.zap)
 	l.puller = &puller{
 		copy: c.copy, prefix: c.heard, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
 		hold:      c.heartbeat,
@@ -205,7 +206,7 @@ func (l *link) Close() error {
 		l.parts.Wait()
 		// Best effort: the goodbye. A peer that does not get it sees the link go.
 		if l.reachable() {
-			if err := l.wire.FlushTimeout(time.Second); err != nil {
+			if err := l.wire.flush(time.Second); err != nil {
 				l.zap.Debug("cannot say goodbye", zap.Error(err))
 			}
 		}
@@ -244,13 +245,19 @@ func (l *link) watch() {
 	streams := time.NewTicker(4 * l.heartbeat)
 	defer streams.Stop()
 	var line line
+	var bearing bearing
 	for {
 		select {
 		case now := <-ticks.C:
 			linked, session := l.reachable(), l.session()
 			l.with.look(now)
 			l.streams.look(session, now)
-			if line.look(linked, session, l.puller.waiting(now), now) {
+			changed := line.look(linked, session, l.puller.waiting(now), now)
+			if bearing.look(l.with.end(), l.wire.remade()) {
+				l.puller.doubts.Store(true)
+				changed = true
+			}
+			if changed {
 				signal(l.puller.interrupt)
 			}
 			if line.useless(l.heartbeat, now) {

@@ -6,10 +6,9 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -44,23 +43,19 @@ const (
 // A node is the NATS server within this process, and the connections to it that this
 // process makes. The server can be made anew, with the same settings and disk.
 type node struct {
-	options  *server.Options
-	account  string // that all JetStream is in
-	log      *zap.Logger
-	secret   string        // what the connections of this process prove themselves with
-	fatal    chan error    // why the server cannot go on; read by the keeper
-	suspects chan struct{} // holds one element when the store may be in trouble
-	troubles *troubles
-	blame    func(string) bool // told the server's errors; reports whether they are somebody else's fault
-	store    *condition
-	making   sync.Mutex   // held while an account is made
-	gate     sync.RWMutex // held for writing while streams are closed and opened: they seem to be gone meanwhile
+	*vault
+	options *server.Options
+	account string // that all JetStream is in
+	log     *zap.Logger
+	secret  string            // what the connections of this process prove themselves with
+	fatal   chan error        // why the server cannot go on; read by the keeper
+	blame   func(string) bool // told the server's errors; reports whether they are somebody else's fault
+	making  sync.Mutex        // held while an account is made
 
-	mu      sync.Mutex
-	server  *server.Server
-	lock    *os.File           // of the store directory, while the server runs
-	users   map[string]string  // account by user
-	streams map[string]*stream // that are in use, by name
+	mu     sync.Mutex
+	server *server.Server
+	lock   *os.File          // of the store directory, while the server runs
+	users  map[string]string // account by user
 }
 
 // newNode returns a node. o lacks what is the same on both ends.
@@ -84,9 +79,10 @@ func newNode(o *server.Options, account string, log *zap.Logger, t *troubles, bl
 		o.JetStreamMaxStore = 1 << 50 // the streams have limits of their own
 	}
 	return &node{
+		vault:   newVault(filepath.Join(o.StoreDir, server.JetStreamStoreDir, account, "streams"), t),
 		options: o, account: account, log: log, secret: rand.Text(),
-		fatal: make(chan error, 1), suspects: make(chan struct{}, 1), troubles: t, blame: blame, store: newCondition(nil),
-		users: map[string]string{storeUser: account}, streams: map[string]*stream{},
+		fatal: make(chan error, 1), blame: blame,
+		users: map[string]string{storeUser: account},
 	}
 }
 
@@ -185,9 +181,6 @@ func (n *node) enable(s *server.Server) error {
 	return nil
 }
 
-// suspect notes that the store may be in trouble.
-func (n *node) suspect() { signal(n.suspects) }
-
 // health says what the server says of the store: why it has closed all of it, if it has,
 // and which streams take nothing in.
 func (n *node) health() (broken map[string]error, disabled error) {
@@ -252,56 +245,6 @@ func (n *node) locked() *os.File {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.lock
-}
-
-// use notes that a stream is in use, until forgo.
-func (n *node) use(s *stream) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.streams[s.name] = s
-}
-
-func (n *node) forgo(streams ...*stream) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, s := range streams {
-		s.cond.drop()
-		delete(n.streams, s.name)
-	}
-}
-
-// hearDeletions has each stream looked at that somebody deletes, as nc, a connection to the
-// store, is told.
-func (n *node) hearDeletions(nc *nats.Conn) error {
-	const advisory = "$JS.EVENT.ADVISORY.STREAM.DELETED."
-	_, err := nc.Subscribe(advisory+"*", func(m *nats.Msg) {
-		if s := n.find(strings.TrimPrefix(m.Subject, advisory)); s != nil {
-			signal(s.kick)
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("natslink: watch the streams: %w", err)
-	}
-	return nil
-}
-
-// find returns the stream of that name that is in use, or nil.
-func (n *node) find(name string) *stream {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.streams[name]
-}
-
-// all returns the streams that are in use.
-func (n *node) all() []*stream {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Collect(maps.Values(n.streams))
-}
-
-// anyBad reports whether a stream takes nothing in.
-func (n *node) anyBad() bool {
-	return slices.ContainsFunc(n.all(), func(s *stream) bool { return !s.cond.isGood() })
 }
 
 func (n *node) current() *server.Server {

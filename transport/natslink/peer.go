@@ -105,6 +105,16 @@ func (p *peer) open() bool {
 	return p.linked() && !p.closed
 }
 
+// end returns the name of the peer's end of the link, "" while it is not there.
+func (p *peer) end() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		return ""
+	}
+	return p.link
+}
+
 // gone is called with the lock held.
 func (p *peer) gone() {
 	p.now = nil

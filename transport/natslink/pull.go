@@ -29,7 +29,7 @@ type puller struct {
 	copy    copyShelf
 	prefix  string // of the subjects of what is there
 	ask     string // the subject that the peer answers on
-	wire    *nats.Conn
+	wire    wire
 	hello   hello
 	peer    *peer
 	mailbox *mailbox
@@ -50,6 +50,7 @@ type puller struct {
 	interrupt chan struct{} // shared: holds one element when the open ask is of no use
 	recheck   chan struct{} // shared: holds one element when the copy was lost
 	waits     atomic.Int64  // shared: since when it asks in vain, in Unix nanoseconds; 0 if it does not
+	doubts    atomic.Bool   // shared: the peer is to be told that what it has said may be lost
 	dropped   atomic.Uint64 // shared: messages that were none
 	behind    atomic.Uint64 // shared: messages of the last answer that have not been stored
 }
@@ -211,19 +212,23 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 	if !p.reachable() {
 		return answer{}, errAway
 	}
-	data, err := ask{Hello: p.hello, Have: p.have, Hold: p.hold.Milliseconds()}.marshal()
+	doubts := p.doubts.Load()
+	data, err := ask{Hello: p.hello, Have: p.have, Hold: p.hold.Milliseconds(), Again: doubts}.marshal()
 	if err != nil {
 		return answer{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*p.hold)
 	defer cancel()
 	defer p.unless(ctx, cancel)()
-	m, err := p.wire.RequestMsgWithContext(ctx, &nats.Msg{Subject: p.ask, Data: data})
+	m, err := p.wire.request(ctx, p.ask, data)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), ctx.Err() != nil:
 		return answer{}, errAway
 	case err != nil:
 		return answer{}, fmt.Errorf("natslink: ask the peer: %w", err)
+	}
+	if doubts {
+		p.doubts.Store(false) // it was heard
 	}
 	a, err := unmarshalAnswer(m.Data)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 func TestCopyThatCouldNotBeLookedAtIsLookedAtAgain(t *testing.T) {
 	_, leaf, _, agent := joined(t)
 	c := leaf.config.stream("other", partCopy, "IN_other", "fabric.other.down.")
-	empty, err := newStream(t.Context(), leaf.open.node, logOf(agent).js, c)
+	empty, err := newStream(t.Context(), leaf.open.node.vault, logOf(agent).js, c)
 	require.NoError(t, err)
 	p := &puller{
 		copy: empty, mailbox: newMailbox(), zap: zap.NewNop(), reachable: func() bool { return false }, offend: func(error) {},

@@ -13,7 +13,7 @@ import (
 
 // put implements logShelf.
 func (s *stream) put(ctx context.Context, sender string, m *nats.Msg) error {
-	if err := room(s.dir, len(m.Data)); err != nil {
+	if err := s.room(len(m.Data)); err != nil {
 		return err
 	}
 	s.remake.RLock()
@@ -23,7 +23,7 @@ func (s *stream) put(ctx context.Context, sender string, m *nats.Msg) error {
 	ctx, done := s.cond.bind(ctx)
 	defer done()
 	var ack *jetstream.PubAck
-	err := storeError(s.patiently(ctx, requestPatience, func(ctx context.Context) (err error) {
+	err := storeError(s.patiently(ctx, s.vault.patience, func(ctx context.Context) (err error) {
 		ack, err = s.js.PublishMsg(ctx, m, options...) // its id makes another attempt harmless
 		return err
 	}))
@@ -56,7 +56,7 @@ func (s *stream) extend(ctx context.Context, all []*nats.Msg, stored func(i int,
 	for _, m := range all {
 		size += m.Size()
 	}
-	if err := room(s.dir, size); err != nil {
+	if err := s.room(size); err != nil {
 		return fmt.Errorf("natslink: store in %s: %w", s.name, err)
 	}
 	epoch, acks, err := s.publish(all)
@@ -102,7 +102,7 @@ func (s *stream) acked(ctx context.Context, one jetstream.PubAckFuture) (uint64,
 		err = storeError(err)
 		s.took(size, err)
 		if errors.Is(err, jetstream.ErrAsyncPublishTimeout) {
-			s.node.suspect()
+			s.vault.suspect()
 		}
 		return 0, fmt.Errorf("natslink: store %s: %w", one.Msg().Subject, err)
 	case <-ctx.Done():

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Bounds of one read, and so of one answer. A row alone may be larger.
@@ -35,15 +37,15 @@ var errNoStream = errors.New("stream is gone")
 // It is the server's direct batch get. A consumer would do the same with more state: one
 // that must be made, that may vanish, and that takes 10 ms to stop.
 func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
-	s.node.gate.RLock()
-	defer s.node.gate.RUnlock()
+	s.vault.gate.RLock()
+	defer s.vault.gate.RUnlock()
 	nc, epoch := s.js.Conn(), s.end().Epoch
 	answers := make(chan *nats.Msg, batchRows+1)
 	inbox, err := nc.ChanSubscribe(nc.NewInbox(), answers)
 	if err != nil {
 		return batch{}, fmt.Errorf("natslink: read %s: %w", s.name, err)
 	}
-	b, err := s.request(ctx, seq, inbox.Subject, answers)
+	b, err := s.upToDate(ctx, seq, inbox.Subject, answers)
 	// The connection may be gone, and with it the subscription.
 	if e := inbox.Unsubscribe(); err == nil && e != nil {
 		err = e
@@ -55,6 +57,63 @@ func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
 		s.advance(epoch, b.rows[n-1].seq)
 	}
 	return b, nil
+}
+
+// upToDate is request of a replica that has all that is known to be in the stream. Any replica may
+// answer, and a moment after the leader has confirmed a message some may not have it yet: what
+// they lack would be taken for what is not there.
+func (s *stream) upToDate(ctx context.Context, seq uint64, reply string, answers <-chan *nats.Msg) (batch, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, readPatience, errBehind)
+	defer cancel()
+	for {
+		b, err := s.request(ctx, seq, reply, answers)
+		if err != nil || b.more || s.vault.replicas <= 1 {
+			return b, err
+		}
+		next := seq
+		if n := len(b.rows); n > 0 {
+			next = b.rows[n-1].seq + 1
+		}
+		behind, err := s.follows(ctx, next)
+		if err != nil || !behind {
+			return b, err
+		}
+		if err := sleep(ctx, catchUp); err != nil {
+			return batch{}, err
+		}
+	}
+}
+
+// errBehind says that no replica has what the leader has.
+var errBehind = errors.New("the replica that answers stays behind")
+
+// catchUp is what a replica is given to take in what the leader has.
+const catchUp = 20 * time.Millisecond
+
+// follows asks the leader whether there is anything from seq on that is known to be in the stream.
+func (s *stream) follows(ctx context.Context, seq uint64) (bool, error) {
+	if seq > s.end().Seq {
+		return false, nil
+	}
+	request, err := json.Marshal(map[string]any{"seq": seq, "next_by_subj": s.prefix + ">"})
+	if err != nil {
+		return false, err
+	}
+	m, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.name, request)
+	if err != nil {
+		return false, err
+	}
+	var answer struct{ Error *jetstream.APIError }
+	err = json.Unmarshal(m.Data, &answer)
+	switch {
+	case err != nil:
+		return false, err
+	case answer.Error == nil:
+		return true, nil
+	case answer.Error.Code == http.StatusNotFound:
+		return false, nil // the last of it was a tombstone, and is forgotten
+	}
+	return false, answer.Error
 }
 
 func (s *stream) request(ctx context.Context, seq uint64, reply string, answers <-chan *nats.Msg) (batch, error) {

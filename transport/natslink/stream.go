@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -37,10 +38,10 @@ type streamConfig struct {
 // message of each key. It is opened by newStream and may be used by many goroutines.
 type stream struct {
 	streamConfig
-	node *node
-	js   jetstream.JetStream
-	cond *condition
-	kick chan struct{} // holds one element when it is to be made anew
+	vault *vault
+	js    jetstream.JetStream
+	cond  *condition
+	kick  chan struct{} // holds one element when it is to be made anew
 
 	remake sync.RWMutex // held for writing while the stream is made anew
 	mu     sync.Mutex
@@ -52,14 +53,14 @@ type stream struct {
 
 // newStream opens the stream, and makes it if need be. A stream of that name with other
 // settings is brought to these where that loses nothing, and refused otherwise.
-func newStream(ctx context.Context, n *node, js jetstream.JetStream, c streamConfig) (*stream, error) {
-	s := &stream{streamConfig: c, node: n, js: js, cond: newCondition(n.store), kick: make(chan struct{}, 1)}
+func newStream(ctx context.Context, v *vault, js jetstream.JetStream, c streamConfig) (*stream, error) {
+	s := &stream{streamConfig: c, vault: v, js: js, cond: newCondition(v.store), kick: make(chan struct{}, 1)}
 	// A machine that starts a whole fleet is slow, and to ask again makes it slower.
 	if err := s.callFor(ctx, startPatience, s.open); err != nil {
 		s.cond.drop()
 		return nil, fmt.Errorf("natslink: open stream %s: %w", c.name, err)
 	}
-	n.use(s)
+	v.use(s)
 	return s, nil
 }
 
@@ -76,6 +77,7 @@ func (s *stream) settings(epoch string) jetstream.StreamConfig {
 		MaxMsgSize:        maxPayload,
 		MaxConsumers:      -1,
 		Duplicates:        dedupe,
+		Replicas:          s.vault.replicas,
 		AllowDirect:       true,
 		AllowMsgTTL:       true,
 		Metadata:          map[string]string{epochKey: epoch},
@@ -94,9 +96,11 @@ func (s *stream) open(ctx context.Context) error {
 	if err := s.reconcile(ctx, info.Config); err != nil {
 		return err
 	}
-	home, err := os.Stat(s.home())
-	if err != nil {
-		return err
+	var home os.FileInfo
+	if s.here() {
+		if home, err = os.Stat(s.home()); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +142,12 @@ func (s *stream) reconcile(ctx context.Context, found jetstream.StreamConfig) er
 	want := s.settings(epoch)
 	if found.MaxMsgsPerSubject == 1 && found.Discard == want.Discard && found.MaxBytes == want.MaxBytes &&
 		found.MaxMsgs == want.MaxMsgs && found.MaxAge == 0 && found.MaxMsgSize == want.MaxMsgSize && found.AllowDirect &&
-		found.AllowMsgTTL && len(found.Subjects) == 1 && found.Subjects[0] == want.Subjects[0] {
+		found.AllowMsgTTL && len(found.Subjects) == 1 && found.Subjects[0] == want.Subjects[0] &&
+		(want.Replicas == 0 || found.Replicas == want.Replicas) {
 		return nil
+	}
+	if want.Replicas == 0 {
+		want.Replicas = found.Replicas
 	}
 	if _, err := s.js.UpdateStream(ctx, want); err != nil {
 		return fmt.Errorf("%w: correct its settings: %w", transport.ErrStore, err)
@@ -235,7 +243,7 @@ func (s *stream) empty(ctx context.Context, found jetstream.Stream) error {
 }
 
 // Bounds of one request to the server in this process, whose response is lost if the
-// connection breaks meanwhile.
+// connection breaks meanwhile. Servers elsewhere have their own: see cluster.
 const (
 	requestPatience = 5 * time.Second
 	requestAttempts = 5
@@ -245,15 +253,15 @@ const (
 // call has the server do something with the stream, which is not put in. It does not while
 // streams are closed and opened.
 func (s *stream) call(ctx context.Context, f func(context.Context) error) error {
-	return s.callFor(ctx, requestPatience, f)
+	return s.callFor(ctx, s.vault.patience, f)
 }
 
 // callFor is call with a server that may take so long to answer.
 func (s *stream) callFor(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
-	ctx, done := s.node.store.bind(ctx)
+	ctx, done := s.vault.store.bind(ctx)
 	defer done()
-	s.node.gate.RLock()
-	defer s.node.gate.RUnlock()
+	s.vault.gate.RLock()
+	defer s.vault.gate.RUnlock()
 	return s.patiently(ctx, patience, f)
 }
 
@@ -271,12 +279,28 @@ func (s *stream) patiently(ctx context.Context, patience time.Duration, f func(c
 		switch {
 		case err == nil:
 			return nil
-		case !late || attempt == requestAttempts:
+		case !late && !s.leaderless(ctx, err, attempt) || attempt == s.vault.attempts:
 			return cause(ctx, err)
 		}
-		s.node.suspect()
+		s.vault.suspect()
 	}
 }
+
+// leaderless reports whether an attempt has failed because the replicas of the stream, or of all that
+// is known of streams, have no leader now, as when its server has gone. It waits then: they choose
+// another. A stream that is gone looks the same, so that it is not believed for long.
+func (s *stream) leaderless(ctx context.Context, err error, attempt int) bool {
+	var api *jetstream.APIError
+	electing := errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
+		errors.As(err, &api) && api.Code == http.StatusServiceUnavailable
+	return electing && !s.here() && attempt <= maxElection && sleep(ctx, electionPause) == nil
+}
+
+// Bounds of waiting for a leader, beside what the client waits by itself.
+const (
+	maxElection   = 4
+	electionPause = 250 * time.Millisecond
+)
 
 // goneAfter is how long a stream that is being deleted may take to be gone.
 const goneAfter = time.Second
@@ -293,7 +317,29 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // intact reports whether the stream holds what it did when it ended at p.
+//
+// A replica that has just become the leader may not have read all of it yet, so servers elsewhere
+// are asked more than once before something is taken for lost.
 func (s *stream) intact(ctx context.Context, p position) (bool, error) {
+	for attempt := 1; ; attempt++ {
+		whole, err := s.holds(ctx, p)
+		if whole || err != nil || s.here() || attempt == lossAttempts || s.end() != p {
+			return whole, err
+		}
+		if err := sleep(ctx, lossPause); err != nil {
+			return false, err
+		}
+	}
+}
+
+// Bounds of how long a loss elsewhere is doubted.
+const (
+	lossAttempts = 4
+	lossPause    = 700 * time.Millisecond
+)
+
+// holds is intact as it looks now.
+func (s *stream) holds(ctx context.Context, p position) (bool, error) {
 	if s.condemned() {
 		return false, nil
 	}

@@ -24,7 +24,7 @@ const warnInterval = 10 * time.Second
 // subscription takes in.
 type streamer struct {
 	mux     *mux.Mux
-	wire    *nats.Conn
+	wire    wire
 	subject string // that the peer listens to
 	offend  func(error)
 	zap     *zap.Logger

@@ -40,6 +40,14 @@ func (n names) streamsUp() string   { return "fabric." + n.agent + ".streams.up"
 func (n names) hubInbox() string   { return "_INBOX_hub_" + n.agent }
 func (n names) agentInbox() string { return "_INBOX_" + n.agent }
 
+// rights are what an agent may say to the hub and hear of it, on the hub's server: it answers the hub
+// and asks it, is answered, and uses streams.
+func (n names) rights() (says, hears []string) {
+	says = []string{n.askDown(), n.hubInbox() + ".>", n.streamsUp(), anchor}
+	hears = []string{n.askUp(), n.agentInbox() + ".>", n.streamsDown(), anchor}
+	return says, hears
+}
+
 // plain are the bytes below 0x80 that stand for themselves in a token, next to letters
 // and digits. "." parts tokens, "*" and ">" are wildcards, and "%" escapes.
 const plain = "!#$&'()+,-:;<=?@[]^_`{|}~\""

@@ -16,6 +16,7 @@ const (
 	StoreReadOnly = "store read-only" // or this user may not write any more
 	StoreLost     = "store lost"      // its directory is gone, or is another
 	StoreFailing  = "store failing"   // writing fails for another reason, or the server does not run
+	StoreAway     = "store away"      // no server elsewhere can be reached
 	LogQuota      = "log quota"
 	LogReadOnly   = "log read-only"
 	LogLost       = "log lost" // the stream or its directory is gone
@@ -32,6 +33,7 @@ var advice = map[string]string{
 	StoreReadOnly: "have the volume of the store mounted for writing, and its files owned by this program's user: nothing is taken in until then",
 	StoreLost:     "somebody has removed or replaced the store: it is made anew, and filled again by the peers",
 	StoreFailing:  "look at the volume of the store and at the errors of the NATS server",
+	StoreAway:     "see that the servers of --nats-url run, and that this machine may reach them: what is new waits until then",
 	LogQuota:      "remove objects of this agent, or give its messages more room by --nats-quota: what is new waits until then",
 	LogReadOnly:   "make the folder of the stream writable again: what is new waits until then",
 	LogLost:       "somebody has removed the stream: it is made anew, and filled again",
@@ -146,7 +148,7 @@ func (t *troubles) list() []transport.Trouble {
 // Troubles returns what is wrong with the store of the principal, and which agents break the
 // rules. It implements transport.Troubled.
 func (h *Hub) Troubles() []transport.Trouble {
-	all := append(h.node.troubles.list(), h.guard.callers.complaints.Troubles(time.Now())...)
+	all := append(h.vault.troubles.list(), h.guard.callers.complaints.Troubles(time.Now())...)
 	transport.SortTroubles(all)
 	return all
 }

@@ -46,6 +46,7 @@ type Options struct {
 	Now      time.Time     // the certificate is valid from shortly before
 	Lifetime time.Duration // and for so long
 	KeyType  KeyType       // "" is ECDSA
+	Key      []byte        // that is certified, in PEM; nil is a new one
 	URI      *url.URL      // that an agent's certificate names beside the agent, such as a SPIFFE ID; nil is none
 }
 
@@ -92,12 +93,54 @@ func (c *CA) Pair() Pair { return c.pair }
 // IssueServer issues the certificate of a principal that is reached under hosts, which
 // are DNS names or IP addresses.
 func (c *CA) IssueServer(name string, hosts []string, o Options) (Pair, error) {
+	template, err := o.serverTemplate(name, hosts)
+	if err != nil {
+		return Pair{}, fmt.Errorf("pki: issue server certificate: %w", err)
+	}
+	return c.issue("server certificate", template, o)
+}
+
+// IssuePeer issues the certificate of a server that is also a client of others of its kind.
+func (c *CA) IssuePeer(name string, hosts []string, o Options) (Pair, error) {
+	template, err := o.serverTemplate(name, hosts)
+	if err == nil {
+		err = checkOther(name)
+	}
+	if err != nil {
+		return Pair{}, fmt.Errorf("pki: issue peer certificate: %w", err)
+	}
+	template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	return c.issue("peer certificate", template, o)
+}
+
+// IssueClient issues the certificate of a client that is no agent.
+func (c *CA) IssueClient(name string, o Options) (Pair, error) {
+	template, err := o.template(name)
+	if err == nil {
+		err = checkOther(name)
+	}
+	if err != nil {
+		return Pair{}, fmt.Errorf("pki: issue client certificate: %w", err)
+	}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return c.issue("client certificate", template, o)
+}
+
+// checkOther refuses a name that an agent may have: who shows the certificate would be that agent.
+func checkOther(name string) error {
+	if identity.CheckName(name) == nil {
+		return fmt.Errorf("%q could be an agent", name)
+	}
+	return nil
+}
+
+func (o Options) serverTemplate(name string, hosts []string) (*x509.Certificate, error) {
 	template, err := o.template(name)
 	if err == nil && len(hosts) == 0 {
 		err = errors.New("no host to be reached under")
 	}
 	if err != nil {
-		return Pair{}, fmt.Errorf("pki: issue server certificate: %w", err)
+		return nil, err
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -107,7 +150,7 @@ func (c *CA) IssueServer(name string, hosts []string, o Options) (Pair, error) {
 		}
 	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	return c.issue("server certificate", template, o)
+	return template, nil
 }
 
 // IssueAgent issues the client certificate of an agent.
@@ -179,6 +222,9 @@ func (o Options) make(template *x509.Certificate, ca *CA) (Pair, error) {
 }
 
 func (o Options) key() (crypto.Signer, error) {
+	if o.Key != nil {
+		return parseKey(o.Key)
+	}
 	switch o.KeyType {
 	case ECDSA, "":
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -189,4 +235,20 @@ func (o Options) key() (crypto.Signer, error) {
 		return key, err
 	}
 	return nil, fmt.Errorf("unknown key type %q", o.KeyType)
+}
+
+func parseKey(text []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("it is no PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("it signs nothing")
+	}
+	return signer, nil
 }

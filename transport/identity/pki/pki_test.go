@@ -106,3 +106,32 @@ func TestBadRequests(t *testing.T) {
 		require.ErrorContains(t, err, "positive lifetime")
 	}
 }
+
+// The servers of a cluster and the principal that comes to it have certificates which cannot be taken
+// for an agent's, and are renewed for the key that they had.
+func TestPeersAndClients(t *testing.T) {
+	o := pki.Options{Now: time.Now(), Lifetime: time.Hour}
+	ca, err := pki.NewCA("test CA", o)
+	require.NoError(t, err)
+	for _, name := range []string{"", "edge-1"} {
+		_, err = ca.IssuePeer(name, []string{"127.0.0.1"}, o)
+		require.Error(t, err)
+		_, err = ca.IssueClient(name, o)
+		require.Error(t, err)
+	}
+	peer, err := ca.IssuePeer("some server", []string{"127.0.0.1"}, o)
+	require.NoError(t, err)
+	require.Equal(t, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, parse(t, peer).Leaf.ExtKeyUsage)
+	client, err := ca.IssueClient("some client", o)
+	require.NoError(t, err)
+	require.Equal(t, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, parse(t, client).Leaf.ExtKeyUsage)
+
+	o.Key = peer.Key
+	again, err := ca.IssuePeer("some server", []string{"127.0.0.1"}, o)
+	require.NoError(t, err)
+	require.Equal(t, peer.Key, again.Key)
+	require.NotEqual(t, peer.Cert, again.Cert)
+	o.Key = []byte("no key")
+	_, err = ca.IssueClient("some client", o)
+	require.ErrorContains(t, err, "it is no PEM")
+}

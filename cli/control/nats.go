@@ -1,0 +1,211 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/argocd-fabric/argocd-agent/cli/kube"
+	"github.com/argocd-fabric/argocd-agent/cli/livefile"
+	"github.com/argocd-fabric/argocd-agent/cli/natskeys"
+	"github.com/argocd-fabric/argocd-agent/cli/shell"
+	"github.com/argocd-fabric/argocd-agent/transport/identity/pki"
+)
+
+func natsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "nats",
+		Usage: "set up a cluster of NATS servers that carries what principal and agents say",
+		Subcommands: []*cli.Command{{
+			Name:  "init",
+			Usage: "make the keys and certificates of the servers, and of the principal that uses them",
+			Flags: append(vaultFlags(),
+				&cli.StringSliceFlag{Name: "dns", Usage: "a `name` by which agents reach the servers; may be repeated"},
+				&cli.StringSliceFlag{Name: "ip", Usage: "an `address` by which agents reach the servers; may be repeated"},
+				daysFlag(180), keyFlag(),
+				&cli.BoolFlag{Name: "renew", Usage: "issue the certificates anew, for the keys that they have"},
+			),
+			Before: shell.NoArguments,
+			Action: initNATS,
+			Description: "Makes what the configuration in deploy/nats includes, as the Secret argocd-agent-nats of the\n" +
+				"control plane, and what the principal needs to use the servers, as argocd-agent-nats-principal; or\n" +
+				"as files in nats and nats/principal. What is there already stays: it can be run again. With --renew\n" +
+				"certificates are issued anew for the same keys, and for more names and addresses; then restart the\n" +
+				"servers one by one. The certificates are signed by the agents' CA, and the servers' holds for the names\n" +
+				"in deploy/nats beside those given.\n\n" +
+				"   argocd-agentctl nats init --dns nats.example.com\n" +
+				"   argocd-agentctl nats init --dir ./pki --ip 192.0.2.7",
+		}},
+	}
+}
+
+// natsServers are the Service of the servers in deploy/nats, and they themselves.
+const natsServers = "argocd-agent-nats"
+
+// natsHosts returns the names and addresses of the servers.
+func natsHosts(c *cli.Context) ([]string, error) {
+	for _, ip := range c.StringSlice("ip") {
+		if net.ParseIP(ip) == nil {
+			return nil, &shell.UsageError{Where: "--ip", What: fmt.Sprintf("%q is no address", ip), Advice: "give names by --dns"}
+		}
+	}
+	inside := natsServers + "." + c.String("principal-namespace")
+	hosts := append(c.StringSlice("dns"), c.StringSlice("ip")...)
+	hosts = append(hosts, natsServers, inside, inside+".svc", inside+".svc.cluster.local")
+	for i := range 3 {
+		hosts = append(hosts, fmt.Sprintf("%s-%d.%s", natsServers, i, natsServers))
+	}
+	return hosts, nil
+}
+
+func initNATS(c *cli.Context) error {
+	o, err := options(c)
+	if err != nil {
+		return err
+	}
+	hosts, err := natsHosts(c)
+	if err != nil {
+		return err
+	}
+	v, err := openVault(c)
+	if err != nil {
+		return err
+	}
+	root, err := v.root(c)
+	if err != nil {
+		return fmt.Errorf("%w; make a CA first: argocd-agentctl pki init", err)
+	}
+	ca, err := pki.LoadCA(root)
+	if err != nil {
+		return err
+	}
+	servers, principal, err := natsPlaces(c)
+	if err != nil {
+		return err
+	}
+	var have natskeys.Set
+	if have.Servers, err = servers.read(c.Context); err != nil {
+		return err
+	}
+	if have.Principal, err = principal.read(c.Context); err != nil {
+		return err
+	}
+	all, err := natskeys.Complete(have, natskeys.Request{CA: ca, Hosts: hosts, Options: o, Renew: c.Bool("renew")})
+	if err != nil {
+		return fmt.Errorf("control: %w", err)
+	}
+	// What cannot be made of anything else comes first.
+	if err := keepFiles(c, principal, have.Principal, all.Principal); err != nil {
+		return err
+	}
+	return keepFiles(c, servers, have.Servers, all.Servers)
+}
+
+// keepFiles writes what is new, and says so.
+func keepFiles(c *cli.Context, p filePlace, have, all map[string][]byte) error {
+	if maps.EqualFunc(have, all, bytes.Equal) {
+		_, err := fmt.Fprintf(c.App.Writer, "%s has all that is needed\n", p)
+		return err
+	}
+	if err := p.write(c.Context, have, all); err != nil {
+		return err
+	}
+	var wrote []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !bytes.Equal(have[name], all[name]) {
+			wrote = append(wrote, name)
+		}
+	}
+	_, err := fmt.Fprintf(c.App.Writer, "wrote %s: %v\n", p, wrote)
+	return err
+}
+
+// A filePlace keeps files, by their names.
+type filePlace interface {
+	// String says where it is.
+	fmt.Stringer
+	// read returns those that are there.
+	read(context.Context) (map[string][]byte, error)
+	// write keeps all of them, of which it has some.
+	write(_ context.Context, have, all map[string][]byte) error
+}
+
+// natsPlaces returns where the servers' files are kept, and the principal's.
+func natsPlaces(c *cli.Context) (servers, principal filePlace, err error) {
+	if dir := c.String("dir"); dir != "" {
+		servers := filepath.Join(dir, "nats")
+		return directory(servers), directory(filepath.Join(servers, "principal")), nil
+	}
+	hub, err := secretsOf(c, "principal-context", "principal-namespace")
+	return secretFiles{hub, secretNATS}, secretFiles{hub, secretNATSPrincipal}, err
+}
+
+// A directory is a filePlace in files.
+type directory string
+
+func (d directory) String() string { return string(d) }
+
+func (d directory) read(context.Context) (map[string][]byte, error) {
+	entries, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("control: read keys: %w", err)
+	}
+	files := map[string][]byte{}
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		if files[e.Name()], err = os.ReadFile(filepath.Join(string(d), e.Name())); err != nil {
+			return nil, fmt.Errorf("control: read keys: %w", err)
+		}
+	}
+	return files, nil
+}
+
+func (d directory) write(_ context.Context, have, all map[string][]byte) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fmt.Errorf("control: keep keys: %w", err)
+	}
+	for name, text := range all {
+		if bytes.Equal(have[name], text) {
+			continue
+		}
+		write := livefile.Replace
+		if have[name] == nil {
+			write = func(path string, text []byte) error { return create(path, text, 0o600) }
+		}
+		if err := write(filepath.Join(string(d), name), text); err != nil {
+			return fmt.Errorf("control: keep keys: %w", err)
+		}
+	}
+	return nil
+}
+
+// secretFiles are a filePlace in a Secret of the control plane's cluster.
+type secretFiles struct {
+	secrets *kube.Secrets
+	name    string
+}
+
+func (s secretFiles) String() string { return "Secret " + s.name }
+
+func (s secretFiles) read(ctx context.Context) (map[string][]byte, error) {
+	data, err := s.secrets.Get(ctx, s.name)
+	if kube.Missing(err) {
+		return nil, nil
+	}
+	return data, err
+}
+
+func (s secretFiles) write(ctx context.Context, have, all map[string][]byte) error {
+	return s.secrets.Put(ctx, s.name, all, len(have) > 0)
+}

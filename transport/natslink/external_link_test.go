@@ -1,0 +1,62 @@
+//go:build !race
+
+package natslink
+
+import (
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest"
+	"github.com/argocd-fabric/argocd-agent/transport/linktest/tlstest"
+)
+
+// TestExternalLink runs the suite of every transport with agents that connect to a server which is
+// not the principal's. It stays when the principal ends.
+func TestExternalLink(t *testing.T) {
+	linktest.Run(t, linktest.Adapter{
+		New:    func(t *testing.T) linktest.Network { return newExternalNetwork(t) },
+		Traits: adapter.Traits,
+		// It waits more than it works.
+		Within:     func(t *testing.T, test func(t *testing.T)) { t.Parallel(); test(t) },
+		Reconnects: 10,
+	})
+}
+
+// An externalNetwork is a network whose agents connect to such a server.
+type externalNetwork struct {
+	network
+	place *place
+}
+
+func newExternalNetwork(t *testing.T) *externalNetwork {
+	n := &externalNetwork{network: network{pki: tlstest.NewAuthority(t), dirs: map[string]string{}, leaves: map[string]*Leaf{}}}
+	n.place = newPlace(t, n.pki)
+	n.Listen(n.place.leafs)
+	return n
+}
+
+func (n *externalNetwork) StartHub(t testing.TB) transport.Hub {
+	n.hub, n.stop = startHub(t, n.place.hubConfig(t))
+	return n.hub
+}
+
+func (n *externalNetwork) StopHub(testing.TB) {
+	n.stop()
+	n.hub = nil
+}
+
+func (n *externalNetwork) Wipe(t testing.TB, agent string, s linktest.Store) {
+	name := map[linktest.Store]string{linktest.HubLog: names{agent}.downLog(), linktest.HubCopy: names{agent}.upCopy()}[s]
+	if name == "" {
+		n.network.Wipe(t, agent, s)
+		return
+	}
+	nc := n.place.operator(t)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteStream(t.Context(), name))
+}

@@ -1,0 +1,267 @@
+package natslink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+)
+
+// oldestServer is the oldest version of a server elsewhere that is taken: the isolation of agents
+// in one account rests on how it checks what leaf nodes say and hear, and is tested with it. Of
+// those before, some lack isolate_leafnode_interest, or tombstones that are forgotten.
+var oldestServer = [2]int{2, 15}
+
+// Check returns what is wrong with where the servers are said to be.
+func (c ClusterConfig) Check() error {
+	if len(c.URLs) == 0 {
+		return errors.New("no URL of a server")
+	}
+	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
+		return fmt.Errorf("streams can be on 1, 3 or 5 servers, not on %d", c.Replicas)
+	}
+	for _, text := range c.URLs {
+		u, err := url.Parse(text)
+		if err != nil || u.Hostname() == "" || u.Port() == "" || u.User != nil || u.Path != "" {
+			return errors.New("a URL of a server is tls://host:port, without a user or anything else")
+		}
+		ip := net.ParseIP(u.Hostname())
+		switch {
+		case u.Scheme == "tls" && c.Credentials != nil, u.Scheme == "nats" && c.Credentials == nil && ip != nil && ip.IsLoopback():
+		case u.Scheme == "tls":
+			return fmt.Errorf("%s needs a certificate", text)
+		default:
+			return fmt.Errorf("%s would be spoken to without TLS, which is for the loopback interface and for all URLs or none", text)
+		}
+	}
+	return nil
+}
+
+// asUser has a connection made as the principal's user.
+func (k *cluster) asUser() nats.Option {
+	if k.user == nil {
+		return func(*nats.Options) error { return nil } // its certificate says who it is
+	}
+	public, err := k.user.PublicKey()
+	return func(o *nats.Options) error {
+		o.Nkey, o.SignatureCB = public, k.user.Sign
+		return err
+	}
+}
+
+// asToken has a connection made that this process lets in itself.
+func (k *cluster) asToken(account string) nats.Option {
+	return nats.TokenHandler(func() string { return k.answer.token(account) })
+}
+
+// dial connects to one of the servers, and again to one of them whenever it is gone. Servers that
+// are only about to start are waited for.
+func (k *cluster) dial(ctx context.Context, what, inbox string, as nats.Option) (*nats.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectPatience)
+	defer cancel()
+	for asked := 0; ; {
+		nc, err := k.dialOnce(what, inbox, as)
+		if err == nil {
+			return nc, nil
+		}
+		if errors.Is(err, nats.ErrAuthorization) || isLate(err) {
+			asked++
+		}
+		if asked == dialAsks || sleep(ctx, 2*reconnectPause) != nil {
+			return nil, fmt.Errorf("natslink: connect to %s: %w%s", strings.Join(k.to.URLs, ","), err, adviceOn(err))
+		}
+	}
+}
+
+// dialAsks is how often a connection is not let in before that is taken for what it is. A server
+// that does not know a user asks who it is, and it is late if nobody answers.
+const dialAsks = 3
+
+// adviceOn says what to do about an error in connecting.
+func adviceOn(err error) string {
+	if errors.Is(err, nats.ErrAuthorization) || isLate(err) {
+		return ": the servers must have the principal's user in the account " + hubAccount + ", and in auth_callout's auth_users"
+	}
+	return ""
+}
+
+func (k *cluster) dialOnce(what, inbox string, as nats.Option) (*nats.Conn, error) {
+	all := make([]string, len(k.to.URLs))
+	for i, u := range k.to.URLs {
+		all[i] = "nats://" + u[strings.Index(u, "://")+3:] // TLS is the dialer's
+	}
+	return nats.Connect(strings.Join(all, ","), as,
+		nats.Name("argocd-agent principal, "+what),
+		nats.SetCustomDialer(plug{k.to}),
+		nats.SkipHostLookup(),
+		nats.IgnoreDiscoveredServers(),
+		nats.IgnoreAuthErrorAbort(), // it is this process that lets itself in
+		nats.CustomInboxPrefix(inbox),
+		nats.Timeout(tlsTimeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectPause),
+		nats.ReconnectJitter(reconnectPause, reconnectPause),
+		nats.ReconnectBufSize(-1), // what cannot be said now is said anew
+		nats.PingInterval(k.config.Heartbeat),
+		nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			k.config.Logger.Warn("NATS connection to the servers", zap.String("connection", what), zap.Error(err))
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err == nil {
+				return // it was closed here
+			}
+			k.config.Logger.Info("NATS connection to a server has ended; another is made", zap.String("connection", what), zap.Error(err))
+		}),
+	)
+}
+
+// A plug dials a server, with TLS from the first byte if there is any.
+type plug struct{ to ClusterConfig }
+
+// SkipTLSHandshake says that Dial has made it.
+func (plug) SkipTLSHandshake() bool { return true }
+
+// Dial implements nats.CustomDialer.
+func (p plug) Dial(network, address string) (net.Conn, error) {
+	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, address) }
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	if p.to.Credentials == nil {
+		return dial(ctx)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return overTLS(dial, p.to.Credentials.Client(host), dialTimeout)(ctx)
+}
+
+// checkStore finds out whether the server that is connected to can keep streams.
+func (k *cluster) checkStore(ctx context.Context, js jetstream.JetStream) error {
+	nc := js.Conn()
+	fail := func(what, advice string) error {
+		return fmt.Errorf("natslink: the NATS server at %s %s: %s", nc.ConnectedAddr(), what, advice)
+	}
+	switch {
+	case tooOld(nc.ConnectedServerVersion()):
+		return fail("is of version "+nc.ConnectedServerVersion(), fmt.Sprintf("it must be %d.%d or newer", oldestServer[0], oldestServer[1]))
+	case !nc.HeadersSupported():
+		return fail("has no headers", "remove no_header_support from its configuration")
+	case nc.MaxPayload() < maxPayload:
+		return fail(fmt.Sprintf("takes messages of %d bytes", nc.MaxPayload()), "write max_payload: 8MB in its configuration")
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectPatience)
+	defer cancel()
+	for {
+		_, err := js.AccountInfo(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+			return fail("keeps no streams for this user: "+err.Error(), "write jetstream: enabled in the account "+hubAccount+", and a jetstream block, in its configuration")
+		}
+		if sleep(ctx, 5*reconnectPause) != nil { // its cluster may not have a leader yet
+			return fail("does not say what it keeps: "+err.Error(), "see that most servers of its cluster run")
+		}
+	}
+}
+
+// unanswered says what an error means in connecting as who is let in by this process itself.
+func (k *cluster) unanswered(err error) error {
+	user := "the principal's user"
+	if k.user != nil {
+		if public, e := k.user.PublicKey(); e == nil {
+			user = public
+		}
+	}
+	return fmt.Errorf("natslink: the NATS servers do not let in whom this principal lets in: write accounts %s and %s, system_account: %s, and authorization { auth_callout { issuer: %s, auth_users: [ %s ], account: %s } } in their configuration: %w",
+		agentsAccount, systemAccount, systemAccount, k.answer.public, user, hubAccount, err)
+}
+
+// checkServers finds out whether all servers that are there are as they must be.
+func (k *cluster) checkServers(ctx context.Context) error {
+	all, err := ping[server.Varz](ctx, k.sys.Load(), "VARZ", struct{}{})
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		switch v := s.Data; {
+		case tooOld(v.Version):
+			return fmt.Errorf("natslink: the NATS server %s is of version %s: it must be %d.%d or newer", v.Name, v.Version, oldestServer[0], oldestServer[1])
+		case v.MaxPayload < maxPayload:
+			return fmt.Errorf("natslink: the NATS server %s takes messages of %d bytes: write max_payload: 8MB in its configuration", v.Name, v.MaxPayload)
+		}
+	}
+	if n := len(all); n > 0 && n < k.to.Replicas {
+		k.config.Logger.Warn("fewer NATS servers are there than each stream is to be on", zap.Int("servers", n), zap.Int("replicas", k.to.Replicas))
+	}
+	return nil
+}
+
+// tooOld reports whether a version of a server is not taken.
+func tooOld(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 3 {
+		return true
+	}
+	major, err := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err != nil || err2 != nil || major < oldestServer[0] || major == oldestServer[0] && minor < oldestServer[1]
+}
+
+// A pong is what one server answers.
+type pong[T any] struct {
+	Server *server.ServerInfo `json:"server"`
+	Data   *T                 `json:"data"`
+}
+
+// gather is how long the answers of all servers are waited for, after the last of them.
+const gather = 500 * time.Millisecond
+
+// ping asks all servers something, and returns the answers of those that answer.
+func ping[T any](ctx context.Context, nc *nats.Conn, what string, options any) ([]pong[T], error) {
+	fail := func(err error) ([]pong[T], error) {
+		return nil, fmt.Errorf("natslink: ask the servers %s: %w", what, err)
+	}
+	request, err := json.Marshal(options)
+	if err != nil {
+		return fail(err)
+	}
+	answers := make(chan *nats.Msg, 64)
+	sub, err := nc.ChanSubscribe(nc.NewInbox(), answers)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // it fails only once the connection is closed
+	if err := nc.PublishRequest("$SYS.REQ.SERVER.PING."+what, sub.Subject, request); err != nil {
+		return fail(err)
+	}
+	var all []pong[T]
+	late := time.NewTimer(gather)
+	defer late.Stop()
+	for {
+		select {
+		case m := <-answers:
+			var p pong[T]
+			if err := json.Unmarshal(m.Data, &p); err == nil && p.Server != nil && p.Data != nil {
+				all = append(all, p)
+			}
+			late.Reset(gather)
+		case <-late.C:
+			return all, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
