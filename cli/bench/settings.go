@@ -21,6 +21,7 @@ type Settings struct {
 	Seed       int // of what is changed when
 	Runs       int // how often it is measured
 	Kubeconfig string
+	Profile    string // a folder for profiles of the last run; "" is none
 
 	Command []string    // that calls RunAgents
 	Log     *zap.Logger // of the principal

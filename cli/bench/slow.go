@@ -132,7 +132,7 @@ func slowRun(ctx context.Context, s Settings, phases func(*SlowRun) []phase) (Sl
 		if err != nil {
 			return r, err
 		}
-		before, err := w.agents.Look()
+		before, err := w.agents.CPU()
 		if err != nil {
 			return r, err
 		}
@@ -141,11 +141,11 @@ func slowRun(ctx context.Context, s Settings, phases func(*SlowRun) []phase) (Sl
 				return r, err
 			}
 		}
-		after, err := w.agents.Look()
+		after, err := w.agents.CPU()
 		if err != nil {
 			return r, err
 		}
-		r.CPU = millis(int64(after.CPU - before.CPU))
+		r.CPU = millis(int64(after - before))
 		r.Outcome, err = w.outcome(o.last)
 		return r, err
 	})

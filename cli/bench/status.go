@@ -55,7 +55,7 @@ func measureStatus(ctx context.Context, s Settings) (Report, error) {
 }
 
 func (w *world) waves() (r StatusRun, err error) {
-	before, err := w.agents.Look()
+	before, err := w.agents.CPU()
 	if err != nil {
 		return r, err
 	}
@@ -75,7 +75,7 @@ func (w *world) waves() (r StatusRun, err error) {
 	if err != nil {
 		return r, err
 	}
-	after, err := w.agents.Look()
+	after, err := w.agents.CPU()
 	if err != nil {
 		return r, err
 	}
@@ -83,7 +83,7 @@ func (w *world) waves() (r StatusRun, err error) {
 	r.Events = (waves - 1) * w.Agents * w.Apps
 	thousands := float64(r.Events) / 1000
 	r.Rate = float64(now.written-told.written) / took.Seconds()
-	r.Principal, r.Agents = millis(int64(used-own))/thousands, millis(int64(after.CPU-before.CPU))/thousands
+	r.Principal, r.Agents = millis(int64(used-own))/thousands, millis(int64(after-before))/thousands
 	r.Repeated, r.Reordered = now.repeated-told.repeated, now.reordered-told.reordered
 	r.Lost = missing(now.newest, w.lastOf(waves-1))
 	return r, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -82,6 +83,9 @@ func (w *world) startBoth(o fleet.Order) (err error) {
 		return err
 	}
 	o.Dir, o.Principal, o.Carrier, o.Agents, o.Apps, o.Kubeconfig = w.dir, w.address, w.Transport, w.Agents, w.Apps, w.Kubeconfig
+	if w.Profile != "" {
+		o.Profile = filepath.Join(w.Profile, "agents-cpu.pprof")
+	}
 	started, err := w.agents.Start(o)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func benchRow(r bench.Row) *cli.Command {
 	}
 	flags = append(flags,
 		env.String("output,o", "BENCH_OUTPUT", "table", "the `form` of the output: table or json"),
-		env.String("profile", "BENCH_PROFILE", "", "the `folder` to write profiles of the principal's process to; none is no profile"),
+		env.String("profile", "BENCH_PROFILE", "", "the `folder` to write profiles of the principal's process and, of the last run, of the agents' to; none is no profile"),
 	)
 	example := "   argocd-agentctl bench " + r.Name
 	if len(r.Page) > 0 {
@@ -85,7 +85,7 @@ func measure(c *cli.Context, r bench.Row) (err error) {
 		Transport: bench.Carrier(c.String("transport")),
 		Agents:    c.Int("agents"), Apps: c.Int("apps"), Rate: c.Int("rate"), Requests: c.Int("requests"),
 		Duration: c.Duration("duration"), Delay: c.Duration("delay"),
-		Seed: c.Int("seed"), Runs: c.Int("runs"), Kubeconfig: c.String("kubeconfig"),
+		Seed: c.Int("seed"), Runs: c.Int("runs"), Kubeconfig: c.String("kubeconfig"), Profile: c.String("profile"),
 		Command: []string{self, "bench", "agents"}, Log: zap.NewNop(),
 	})
 	if misfit := (*bench.Misfit)(nil); errors.As(err, &misfit) {

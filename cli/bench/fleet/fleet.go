@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"io"
 	"net/rpc"
+	"os"
+	"runtime/pprof"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,6 +44,8 @@ type Order struct {
 	Live      bool          // the first agent has an API server
 	// Kubeconfig is that of an API server of which all clusters are namespaces, see Spoke; "" is none.
 	Kubeconfig string
+	// Profile is where a profile of what the process does with processors is written; "" is none.
+	Profile string
 }
 
 // Name returns the name of an agent, which is also the namespace of its Applications on the hub.
@@ -101,6 +105,9 @@ type Started struct{ Server string }
 // Start starts the agents, and returns without waiting for them to meet the principal.
 func (f *fleet) Start(o Order, to *Started) (err error) {
 	f.order = o
+	if err := f.profile(o.Profile); err != nil {
+		return err
+	}
 	if o.Metered {
 		if f.meter, err = newMeter(o.Principal); err != nil {
 			return err
@@ -121,6 +128,26 @@ func (f *fleet) Start(o Order, to *Started) (err error) {
 		}
 	}
 	return f.resume(cmp.Or(o.First, o.Agents))
+}
+
+// profile begins to profile this process, until it ends.
+func (f *fleet) profile(to string) error {
+	if to == "" {
+		return nil
+	}
+	file, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	f.parts.Go(func() error {
+		<-f.ctx.Done()
+		pprof.StopCPUProfile()
+		return file.Close()
+	})
+	return nil
 }
 
 // Resume starts the programs of all agents that do not run, on what those before them have kept.
@@ -230,6 +257,12 @@ func (f *fleet) Objects(_ bool, to *int) error {
 // Look returns what the process takes.
 func (f *fleet) Look(_ bool, to *Footprint) (err error) {
 	*to, err = Look()
+	return err
+}
+
+// CPU returns what the process has used of the processors.
+func (f *fleet) CPU(_ bool, to *time.Duration) (err error) {
+	*to, err = CPU()
 	return err
 }
 

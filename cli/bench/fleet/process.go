@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/rpc"
 	"os/exec"
+	"time"
 )
 
 // A Process is the process of the agents, as the principal's sees it. Its methods may be called
@@ -104,6 +105,9 @@ func (p *Process) Objects() (int, error) { return ask[int](p, "Objects") }
 
 // Look returns what the process takes.
 func (p *Process) Look() (Footprint, error) { return ask[Footprint](p, "Look") }
+
+// CPU returns what the process has used of the processors.
+func (p *Process) CPU() (time.Duration, error) { return ask[time.Duration](p, "CPU") }
 
 // Push changes statuses, as the controllers of clusters do.
 func (p *Process) Push(what Push) (done Pushed, err error) {
