@@ -47,15 +47,8 @@ func (w *world) away(changes int) (r AwayRun, err error) {
 	if err != nil {
 		return r, err
 	}
-	for ; r.Changes < changes; r.Changes++ {
-		if _, err := o.change(w.ctx, o.uniform()); err != nil {
-			return r, err
-		}
-	}
-	for _, app := range o.random.Perm(len(o.last))[:len(o.last)/10] {
-		w.mem.Delete(hubKey(0, app))
-		o.last[app] = 0 // which is that of one that is not there
-		r.Deleted++
+	if err := w.changeAway(o, changes, &r); err != nil {
+		return r, err
 	}
 	began := time.Now()
 	if err := w.agents.Resume(); err != nil {
@@ -82,4 +75,30 @@ func (w *world) away(changes int) (r AwayRun, err error) {
 	after, err := w.agents.Count() // what is late is measured, too
 	r.Messages = after.Received - before.Received
 	return r, err
+}
+
+// changeAway changes and deletes, and waits until the principal has nothing more to say.
+func (w *world) changeAway(o *offer, changes int, r *AwayRun) error {
+	for ; r.Changes < changes; r.Changes++ {
+		if _, err := o.change(w.ctx, o.uniform()); err != nil {
+			return err
+		}
+	}
+	err := w.until("the principal to see the changes", func() (bool, error) {
+		for _, n := range o.last {
+			if w.hub.saw(n, time.Time{}).IsZero() {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, app := range o.random.Perm(len(o.last))[:len(o.last)/10] {
+		w.mem.Delete(hubKey(0, app))
+		o.last[app] = 0 // which is that of one that is not there
+		r.Deleted++
+	}
+	return w.pause(2 * settling)
 }

@@ -44,13 +44,6 @@ func row(t *testing.T, name string) Row {
 	return Rows()[i]
 }
 
-// of returns what a report says of a figure.
-func of(t *testing.T, r Report, name string) float64 {
-	i := slices.IndexFunc(r.Measures, func(m Measure) bool { return m.Name == name })
-	require.GreaterOrEqual(t, i, 0, name)
-	return r.Measures[i].Median
-}
-
 // TestRowsAreMeasured says nothing of how long anything took, or of how much there was of it.
 func TestRowsAreMeasured(t *testing.T) {
 	for _, c := range []struct {
