@@ -106,7 +106,7 @@ func (p Placement) Down(k resource.Key, parts resource.Parts) resource.Parts {
 	}
 	switch k.Kind {
 	case resource.Application:
-		parts[resource.Spec] = changed(parts[resource.Spec], aimAt("server", localServer))
+		parts[resource.Spec] = aimed(parts[resource.Spec], "server", localServer)
 	case resource.Project:
 		parts[resource.Spec] = replaced(parts[resource.Spec], func(spec map[string]any) map[string]any {
 			return project.ForAgent(spec, p.agent())

@@ -1,61 +1,35 @@
 package bench
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"slices"
 	"sync"
+
+	"github.com/argocd-fabric/argocd-agent/cli/bench/fleet"
 )
 
-// An applied is what the agent's process has told.
+// An applied is what the agents' process has told of what was written.
 type applied struct {
-	more  chan struct{} // holds an element if there is more since it was last empty
-	ended chan struct{} // closed when the agent has told how it stands in the end
+	more chan struct{} // holds an element if there is more since it was last empty
 
 	mu     sync.Mutex
-	writes []write
+	writes []fleet.Write
 	newest []int // the highest number that was written of each Application
-	end    end
-	now    now    // as it was told last
-	url    string // of the API server
+	over   bool  // nothing more is expected
 }
 
 func newApplied(apps int) *applied {
-	return &applied{more: make(chan struct{}, 1), ended: make(chan struct{}), newest: make([]int, apps)}
+	return &applied{more: make(chan struct{}, 1), newest: make([]int, apps)}
 }
 
-// listen takes in notes until they end.
-func (a *applied) listen(from io.Reader) error {
-	notes := json.NewDecoder(from)
-	for {
-		var n note
-		if err := notes.Decode(&n); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		a.take(n)
+func (a *applied) take(writes []fleet.Write) {
+	if len(writes) == 0 {
+		return
 	}
-}
-
-func (a *applied) take(n note) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.writes = append(a.writes, n.Writes...)
-	for _, w := range n.Writes {
+	a.writes = append(a.writes, writes...)
+	for _, w := range writes {
 		a.newest[w.App] = max(a.newest[w.App], w.N)
-	}
-	if n.Server != "" {
-		a.url = n.Server
-	}
-	if n.Now != nil {
-		a.now = *n.Now
-	}
-	if n.End != nil {
-		a.end = *n.End
-		close(a.ended)
 	}
 	select {
 	case a.more <- struct{}{}:
@@ -71,29 +45,21 @@ func (a *applied) have(last []int) bool {
 }
 
 // all returns every write, in the order in which they returned.
-func (a *applied) all() []write {
+func (a *applied) all() []fleet.Write {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.writes)
 }
 
-// footprint returns what the agent's process took of memory when it told last.
-func (a *applied) footprint() Footprint {
+// close says that the agents' process is about to end.
+func (a *applied) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.now.Footprint
+	a.over = true
 }
 
-// count returns how many Applications its cluster had then.
-func (a *applied) count() int {
+func (a *applied) closed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.now.Apps
-}
-
-// server returns where the agent's API server is, once it has told.
-func (a *applied) server() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.url
+	return a.over
 }

@@ -2,103 +2,68 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"runtime"
 	"time"
 
-	"go.uber.org/zap"
-
+	"github.com/argocd-fabric/argocd-agent/cli/bench/fleet"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
-// A Churn says what is measured of memory: a principal and one managed agent, whose
-// Applications are created, changed and deleted all the time, must take as much of it in
-// the end as soon after the beginning.
-type Churn struct {
-	Rate     int           // how many times a second an Application is created, changed or deleted
-	Duration time.Duration // for how long
-	Apps     int           // how many names of Applications there are
-	Seed     uint64        // of what is done when
-	Every    time.Duration // how often memory is looked at
-	Agent    []string      // the command that calls RunAgent
-	Log      *zap.Logger   // of the principal
-}
-
-// A Footprint is what a process takes of memory after its garbage was collected.
-type Footprint struct {
-	Heap       uint64 `json:"heap"` // bytes
-	Goroutines int    `json:"goroutines"`
-}
-
 // A Look is one at both processes.
 type Look struct {
-	At        float64   `json:"at"` // seconds since the beginning
-	Principal Footprint `json:"principal"`
-	Agent     Footprint `json:"agent"`
-}
-
-// A ChurnResult is what was measured.
-type ChurnResult struct {
-	Looks    []Look    `json:"looks"`
-	Measures []Measure `json:"measures"`
-	OK       bool      `json:"ok"` // memory was flat, and both sides were equal in the end
-	Verdict  string    `json:"verdict"`
+	At        float64         `json:"at"` // seconds since the beginning
+	Principal fleet.Footprint `json:"principal"`
+	Agent     fleet.Footprint `json:"agent"`
 }
 
 // steady is by which factor memory may be more in the end: what goes beyond it grows.
 const steady = 1.05
 
-// footprint returns that of this process.
-func footprint() Footprint {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return Footprint{Heap: m.HeapAlloc, Goroutines: runtime.NumGoroutine()}
+// looking is how often memory is looked at, unless that is too seldom.
+const looking = 10 * time.Second
+
+// measureChurn creates, changes and deletes Applications of one agent, and looks at both
+// processes meanwhile: they must take as much in the end as soon after the beginning.
+func measureChurn(ctx context.Context, s Settings) (Report, error) {
+	c, err := in(ctx, s, fleet.Order{}, func(w *world) (c churned, err error) {
+		c.looks, err = w.churn(min(looking, s.Duration/16))
+		if err == nil {
+			c.equal, err = w.calm()
+		}
+		return c, err
+	})
+	if err != nil {
+		return Report{}, fmt.Errorf("bench: %w", err)
+	}
+	return c.judge(), nil
 }
 
-// Run measures. An error says that nothing could be measured.
-func (c Churn) Run(ctx context.Context) (r ChurnResult, err error) {
-	switch {
-	case c.Rate < 1, c.Apps < 1, c.Every <= 0, c.Duration < 8*c.Every:
-		return r, errors.New("bench: rate and applications must be above zero, and the duration at least eight looks at memory")
-	case len(c.Agent) == 0, c.Log == nil:
-		return r, errors.New("bench: Agent and Log are needed")
-	}
-	dir, err := os.MkdirTemp("", "argocd-agent-bench-")
-	if err != nil {
-		return r, err
-	}
-	defer os.RemoveAll(dir)
-	w, err := start(ctx, dir, setting{command: c.Agent, log: c.Log, apps: c.Apps, order: order{Footprint: c.Every / 2}})
-	if err != nil {
-		return r, err
-	}
-	looks, err := c.play(w)
-	equal := err == nil && c.calm(w)
-	if err = errors.Join(err, w.stop()); err != nil {
-		return r, err
-	}
-	return c.judge(looks, equal), nil
+// A churned is what was seen.
+type churned struct {
+	looks []Look
+	equal bool // both sides were, in the end
 }
 
-// play makes changes, and looks at memory from time to time.
-func (c Churn) play(w *world) (looks []Look, err error) {
-	random := rand.New(rand.NewPCG(c.Seed, 0))
-	change := time.NewTicker(time.Second / time.Duration(c.Rate))
+// churn makes changes, and looks at memory from time to time.
+func (w *world) churn(pause time.Duration) (looks []Look, err error) {
+	random := rand.New(rand.NewPCG(uint64(w.Seed), 0))
+	change := time.NewTicker(time.Second / time.Duration(w.Rate))
 	defer change.Stop()
-	look := time.NewTicker(c.Every)
+	look := time.NewTicker(pause)
 	defer look.Stop()
 	began := time.Now()
-	for n := 1; time.Since(began) < c.Duration; {
+	for n := 1; time.Since(began) < w.Duration; {
 		select {
 		case <-change.C:
-			c.change(w, random, n)
+			w.stir(random, n)
 			n++
 		case <-look.C:
-			looks = append(looks, Look{At: time.Since(began).Seconds(), Principal: footprint(), Agent: w.applied.footprint()})
+			l, err := w.look(time.Since(began))
+			if err != nil {
+				return nil, err
+			}
+			looks = append(looks, l)
 		case <-w.ctx.Done():
 			return nil, context.Cause(w.ctx)
 		}
@@ -106,42 +71,46 @@ func (c Churn) play(w *world) (looks []Look, err error) {
 	return looks, nil
 }
 
-// change deletes an Application, or creates or changes it.
-func (c Churn) change(w *world, random *rand.Rand, n int) {
-	k := resource.Key{Kind: resource.Application, Namespace: agentName, Name: name(random.IntN(c.Apps))}
-	if random.IntN(4) == 0 {
-		w.hub.Delete(k)
-		return
+func (w *world) look(at time.Duration) (l Look, err error) {
+	l.At = at.Seconds()
+	if l.Principal, err = fleet.Look(); err != nil {
+		return l, err
 	}
-	w.hub.Edit(k, func(o *resource.Object) { o.Parts[resource.Spec] = numbered(n) })
+	l.Agent, err = w.agents.Look()
+	return l, err
 }
 
-// calm waits until the agent has as many Applications as the hub.
-func (c Churn) calm(w *world) bool {
-	late := time.After(patience)
-	for w.applied.count() != len(w.hub.All()) {
-		select {
-		case <-w.applied.more:
-		case <-late:
-			return false
-		case <-w.ctx.Done():
-			return false
-		}
+// stir deletes an Application, or creates or changes it.
+func (w *world) stir(random *rand.Rand, n int) {
+	k := hubKey(0, random.IntN(w.Apps))
+	if random.IntN(4) == 0 {
+		w.mem.Delete(k)
+		return
 	}
-	return true
+	w.mem.Edit(k, func(o *resource.Object) { o.Parts[resource.Spec] = fleet.Spec(n) })
+}
+
+// calm reports whether the agent comes to have as many Applications as the hub.
+func (w *world) calm() (bool, error) {
+	err := w.until("both sides to be equal", func() (bool, error) {
+		n, err := w.agents.Objects()
+		return n == len(w.mem.All()), err
+	})
+	return err == nil, context.Cause(w.ctx)
 }
 
 // judge compares the second quarter of the time with the last.
-func (c Churn) judge(looks []Look, equal bool) ChurnResult {
-	r := ChurnResult{Looks: looks, OK: equal}
+func (c churned) judge() Report {
+	looks, equal := c.looks, c.equal
+	r := Report{Runs: [][]Look{looks}, OK: equal}
 	quarter := len(looks) / 4
 	early, late := looks[quarter:2*quarter], looks[len(looks)-quarter:]
 	for _, p := range []struct {
 		name string
-		of   func(Look) Footprint
+		of   func(Look) fleet.Footprint
 	}{
-		{"principal", func(l Look) Footprint { return l.Principal }},
-		{"agent", func(l Look) Footprint { return l.Agent }},
+		{"principal", func(l Look) fleet.Footprint { return l.Principal }},
+		{"agent", func(l Look) fleet.Footprint { return l.Agent }},
 	} {
 		heap := func(l Look) float64 { return float64(p.of(l).Heap) / (1 << 20) }
 		routines := func(l Look) float64 { return float64(p.of(l).Goroutines) }

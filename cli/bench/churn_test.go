@@ -1,37 +1,37 @@
 package bench
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/cli/bench/fleet"
 )
 
 // TestChurn says nothing of how much memory was taken.
 func TestChurn(t *testing.T) {
-	c := Churn{
-		Rate: 100, Duration: 4 * time.Second, Apps: 20, Seed: 1, Every: 500 * time.Millisecond,
-		Agent: []string{os.Args[0], be}, Log: zap.NewNop(),
-	}
-	r, err := c.Run(t.Context())
+	s := small()
+	s.Agents = 1
+	c, err := in(t.Context(), s, fleet.Order{}, func(w *world) (c churned, err error) {
+		if c.looks, err = w.churn(100 * time.Millisecond); err == nil {
+			c.equal, err = w.calm()
+		}
+		return c, err
+	})
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(r.Looks), 4)
-	require.NotContains(t, r.Verdict, "NOT equal")
-	last := r.Looks[len(r.Looks)-1]
+	require.True(t, c.equal)
+	require.GreaterOrEqual(t, len(c.looks), 2)
+	last := c.looks[len(c.looks)-1]
 	require.NotZero(t, last.Principal.Heap)
-	require.NotZero(t, last.Agent.Heap)
-	c.Rate = 0
-	_, err = c.Run(t.Context())
-	require.Error(t, err)
+	require.NotZero(t, last.Agent.Own)
 }
 
 // looks returns looks at processes whose memory grows by so many bytes from one to the
 // next.
 func looks(n int, principal, agent uint64) (out []Look) {
 	for i := range uint64(n) {
-		out = append(out, Look{Principal: Footprint{Heap: 10<<20 + i*principal}, Agent: Footprint{Heap: 10<<20 + i*agent}})
+		out = append(out, Look{Principal: fleet.Footprint{Heap: 10<<20 + i*principal}, Agent: fleet.Footprint{Heap: 10<<20 + i*agent}})
 	}
 	return out
 }
@@ -49,7 +49,7 @@ func TestGrowthIsSeen(t *testing.T) {
 		"agent grows":     {looks(60, 0, 100<<10), true, false, "memory GROWS"},
 		"unequal":         {looks(60, 0, 0), false, false, "NOT equal"},
 	} {
-		r := Churn{}.judge(c.looks, c.equal)
+		r := churned{c.looks, c.equal}.judge()
 		require.Equal(t, c.ok, r.OK, name)
 		require.Contains(t, r.Verdict, c.says, name)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/argocd-fabric/argocd-agent/cli/bench/fleet"
 )
 
 // A Phase is what was measured while changes were offered at one rate. Rates are per
@@ -31,16 +33,9 @@ type Phase struct {
 	Drain float64 `json:"drain"`
 }
 
-// A write is one that the agent's cluster has made. It belongs to the change of its number.
-type write struct {
-	App int   `json:"app"`
-	N   int   `json:"n"`
-	At  int64 `json:"at"` // when it had returned, in nanoseconds since 1970
-}
-
 // measure compares changes that were offered at a rate, in their order, with what was
 // written until now. Two processes of one machine share its clock.
-func measure(changes []change, writes []write, rate int, now time.Time) Phase {
+func measure(changes []change, writes []fleet.Write, rate int, now time.Time) Phase {
 	first, last := changes[0].at.UnixNano(), changes[len(changes)-1].at.UnixNano()
 	offering := max(seconds(last-first), 1/float64(rate))
 	settled, written := settle(changes, writes, now.UnixNano())
@@ -69,8 +64,8 @@ func measure(changes []change, writes []write, rate int, now time.Time) Phase {
 
 // settle returns when each change was written or replaced by one that was, now if it never
 // was, and when each was written that was not replaced before, by its number.
-func settle(changes []change, writes []write, now int64) (settled []int64, written map[int]int64) {
-	byApp := map[int][]write{}
+func settle(changes []change, writes []fleet.Write, now int64) (settled []int64, written map[int]int64) {
+	byApp := map[int][]fleet.Write{}
 	for _, w := range writes {
 		byApp[w.App] = append(byApp[w.App], w)
 	}
@@ -132,7 +127,7 @@ func growth(backlog []float64, rate float64) float64 {
 
 // disorder counts the writes that repeat an earlier one, and those that come after one of
 // a later change.
-func disorder(writes []write) (repeated, reordered int) {
+func disorder(writes []fleet.Write) (repeated, reordered int) {
 	seen, newest := map[int]bool{}, map[int]int{}
 	for _, w := range writes {
 		switch {

@@ -2,18 +2,14 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/cli/bench/fleet"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
-
-// agentName is the agent's, and the namespace of its Applications on the hub.
-const agentName = "edge-1"
 
 // A change is one of an Application on the hub.
 type change struct {
@@ -21,29 +17,43 @@ type change struct {
 	at     time.Time
 }
 
+// hands change a hub, as its users do.
+type hands func(ctx context.Context, agent, app, n int) error
+
 // An offer changes Applications on a hub.
 type offer struct {
-	hub    *memstore.Store
+	edit   hands
 	random *rand.Rand
+	apps   int   // of each agent
 	last   []int // the number of the last change of each Application
 	made   int
 }
 
-func newOffer(hub *memstore.Store, apps int, seed uint64) *offer {
-	return &offer{hub: hub, random: rand.New(rand.NewPCG(seed, 0)), last: make([]int, apps)}
+// newOffer returns an offer whose first change has the number after made.
+func newOffer(edit hands, agents, apps, made int, seed uint64) *offer {
+	return &offer{made: made, edit: edit, random: rand.New(rand.NewPCG(seed, 0)), apps: apps, last: make([]int, agents*apps)}
 }
 
 // all changes every Application once, which makes those that are not there.
-func (o *offer) all() {
+func (o *offer) all(ctx context.Context) error {
 	for app := range o.last {
-		o.change(app)
+		if _, err := o.change(ctx, app); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-// changes changes Applications at random, at a rate for some time. One that comes late is
-// followed at once by those that are due.
-func (o *offer) changes(ctx context.Context, rate int, d time.Duration) ([]change, error) {
+// uniform picks an Application at random.
+func (o *offer) uniform() int { return o.random.IntN(len(o.last)) }
+
+// some changes those Applications that are picked, at a rate for some time. A change that comes
+// late is followed at once by those that are due.
+func (o *offer) some(ctx context.Context, rate int, d time.Duration, pick func() int) ([]change, error) {
 	total := int(float64(rate) * d.Seconds())
+	if total < 1 {
+		return nil, errors.New("not one change is made in that time")
+	}
 	out := make([]change, 0, total)
 	began := time.Now()
 	for i := range total {
@@ -55,56 +65,37 @@ func (o *offer) changes(ctx context.Context, rate int, d time.Duration) ([]chang
 				return nil, context.Cause(ctx)
 			}
 		}
-		out = append(out, o.change(o.random.IntN(len(o.last))))
+		c, err := o.change(ctx, pick())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
 	}
 	return out, nil
 }
 
-func (o *offer) change(app int) change {
+func (o *offer) change(ctx context.Context, app int) (change, error) {
 	o.made++
 	c := change{app: app, n: o.made, at: time.Now()}
 	o.last[app] = c.n
-	o.hub.Edit(resource.Key{Kind: resource.Application, Namespace: agentName, Name: name(app)}, func(to *resource.Object) {
-		to.Parts[resource.Spec] = numbered(c.n)
-	})
-	return c
+	return c, o.edit(ctx, app/o.apps, app%o.apps, c.n)
 }
 
-const prefix = "app-"
-
-func name(app int) string { return fmt.Sprint(prefix, app) }
-
-// appNamed is the inverse of name.
-func appNamed(name string) (app int, err error) {
-	_, err = fmt.Sscanf(name, prefix+"%d", &app)
-	return app, err
+// hands returns what changes this world's hub.
+func (w *world) hands() (hands, error) {
+	if w.Kubeconfig != "" {
+		return kubeHands(w.Kubeconfig)
+	}
+	return memoryHands(w.mem), nil
 }
 
-// A numberedSpec is the spec of an Application that carries the number of a change.
-type numberedSpec struct {
-	Source struct {
-		Revision int `json:"targetRevision,string"`
-	} `json:"source"`
+func hubKey(agent, app int) resource.Key {
+	return resource.Key{Kind: resource.Application, Namespace: fleet.Name(agent), Name: fleet.App(app)}
 }
 
-// numbered returns a spec of about 1 KiB with the number of a change.
-func numbered(n int) string {
-	return resource.Canonical(map[string]any{
-		"project":     "default",
-		"destination": map[string]any{"name": agentName, "namespace": "guestbook"},
-		"source": map[string]any{
-			"repoURL":        "https://git.example.com/apps.git",
-			"path":           "guestbook",
-			"targetRevision": fmt.Sprint(n),
-			"helm":           map[string]any{"values": strings.Repeat("replicas: 3\n", 64)},
-		},
-		"syncPolicy": map[string]any{"automated": map[string]any{"prune": true, "selfHeal": true}},
-	})
-}
-
-// number is the inverse of numbered.
-func number(spec string) (int, error) {
-	var s numberedSpec
-	err := json.Unmarshal([]byte(spec), &s)
-	return s.Source.Revision, err
+func memoryHands(hub *memstore.Store) hands {
+	return func(_ context.Context, agent, app, n int) error {
+		hub.Edit(hubKey(agent, app), func(to *resource.Object) { to.Parts[resource.Spec] = fleet.Spec(n) })
+		return nil
+	}
 }

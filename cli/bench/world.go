@@ -1,27 +1,21 @@
 package bench
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
+	"os"
 	"path/filepath"
 	"time"
 
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
+	"github.com/argocd-fabric/argocd-agent/cli/bench/fleet"
 	"github.com/argocd-fabric/argocd-agent/cli/throwaway"
 	"github.com/argocd-fabric/argocd-agent/principal"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
-	"github.com/argocd-fabric/argocd-agent/sync/wire"
-	"github.com/argocd-fabric/argocd-agent/transport"
-	"github.com/argocd-fabric/argocd-agent/transport/identity"
-	"github.com/argocd-fabric/argocd-agent/transport/natslink"
 )
 
 const (
@@ -29,106 +23,208 @@ const (
 	patience = 60 * time.Second // with what must come
 )
 
-// A world is a principal in this process, and an agent in another.
+// A world is a principal in this process, and agents in another.
 type world struct {
-	hub       *memstore.Store
-	principal *principal.Principal
-	applied   *applied // by the agent
+	Settings
+	dir     string
+	quota   int64
+	mem     *memstore.Store // the hub's, unless it is an API server
+	hub     *hubStore       // as the principal sees it
+	roster  *roster
+	applied *applied // by the agents
+	agents  *fleet.Process
+	server  string // the first agent's API server
+
 	parts     *errgroup.Group
 	ctx       context.Context // of parts
 	finish    context.CancelFunc
-	agent     *exec.Cmd
-	end       func() // tells it to end
+	principal *principal.Principal
+	address   string // of the principal
+	leave     context.CancelFunc
+	left      chan struct{} // closed once the principal has ended
 }
 
-// A setting says what world is to be started.
-type setting struct {
-	command []string    // that calls RunAgent
-	order   order       // for the agent, without what the world knows
-	apps    int         // how many Applications there are at most
-	log     *zap.Logger // of the principal
-}
-
-// start starts a principal and an agent, and returns without waiting for them to meet.
-func start(ctx context.Context, dir string, c setting) (*world, error) {
-	w := &world{hub: memstore.New(memstore.Config{Name: "hub"}), applied: newApplied(c.apps)}
+// start starts a principal and agents, and returns without waiting for them to meet. Of the
+// order it fills in what is in the Settings.
+func (s Settings) start(ctx context.Context, o fleet.Order, quota int64) (*world, error) {
+	w := &world{
+		Settings: s, quota: quota, mem: memstore.New(memstore.Config{Name: "hub"}),
+		roster: newRoster(s.Agents, cmp.Or(o.First, s.Agents)), applied: newApplied(s.Agents * s.Apps),
+	}
+	w.hub = newHubStore(w.mem, s.Agents, s.Apps)
 	ctx, w.finish = context.WithCancel(ctx)
 	w.parts, w.ctx = errgroup.WithContext(ctx)
-	if err := w.startBoth(dir, c); err != nil {
-		w.finish()
-		return nil, errors.Join(err, w.wait())
+	if err := w.startBoth(o); err != nil {
+		return nil, errors.Join(err, w.stop())
 	}
 	return w, nil
 }
 
-func (w *world) startBoth(dir string, c setting) error {
-	if err := throwaway.Issue(dir, agentName); err != nil {
+func (w *world) startBoth(o fleet.Order) (err error) {
+	if w.dir, err = os.MkdirTemp("", "argocd-agent-bench-"); err != nil {
 		return err
 	}
-	address, err := w.startPrincipal(dir, c.log)
-	if err != nil {
+	var names []string
+	for _, a := range w.roster.all {
+		names = append(names, a.Name)
+	}
+	if err := throwaway.Issue(w.dir, names...); err != nil {
 		return err
 	}
-	c.order.Dir, c.order.Principal = dir, address
-	return w.startAgent(c.command, c.order)
-}
-
-// startPrincipal returns the address that the principal listens on.
-func (w *world) startPrincipal(dir string, log *zap.Logger) (string, error) {
-	own, err := throwaway.Files(dir, throwaway.Principal).Credentials(time.Now())
-	if err != nil {
-		return "", err
-	}
-	hub, err := natslink.NewHub(natslink.HubConfig{
-		Common: common(dir, "principal", log), Listen: "127.0.0.1:0", Credentials: own, Authenticate: identity.SubjectName,
-	})
-	if err != nil {
-		return "", err
-	}
-	p, err := principal.New(principal.Config{
-		Namespace: "argocd",
-		Identity:  "bench-hub", Hub: hub, Store: w.hub, Registry: only{Name: agentName, Mode: resource.Managed}, Tick: tick, Log: log,
-	})
-	if err != nil {
-		return "", err
-	}
-	w.principal = p
-	w.parts.Go(func() error { return p.Run(w.ctx) })
-	return hub.Addr(w.ctx)
-}
-
-// startAgent starts the agent's process, and reads what it tells until it ends.
-func (w *world) startAgent(command []string, o order) error {
-	var complaint bytes.Buffer
-	cmd := exec.CommandContext(w.ctx, command[0], command[1:]...)
-	cmd.Stderr, cmd.WaitDelay = &complaint, patience
-	w.agent = cmd
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	w.end = func() { stdin.Close() } // twice at most
-	cmd.Cancel = func() error { w.end(); return nil }
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the agent: %w", err)
-	}
-	w.parts.Go(func() error {
-		told := errors.Join(json.NewEncoder(stdin).Encode(o), w.applied.listen(stdout))
-		if err := errors.Join(told, cmd.Wait()); err != nil {
-			return fmt.Errorf("the agent: %w: %s", err, bytes.TrimSpace(complaint.Bytes()))
+	if w.Kubeconfig != "" {
+		if err := w.useCluster(); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	if err := w.serve(); err != nil {
+		return err
+	}
+	if w.agents, err = fleet.Launch(w.ctx, w.Command); err != nil {
+		return err
+	}
+	o.Dir, o.Principal, o.Carrier, o.Agents, o.Apps, o.Kubeconfig = w.dir, w.address, w.Transport, w.Agents, w.Apps, w.Kubeconfig
+	if w.Profile != "" {
+		o.Profile = filepath.Join(w.Profile, "agents-cpu.pprof")
+	}
+	started, err := w.agents.Start(o)
+	if err != nil {
+		return err
+	}
+	w.server = started.Server
+	if o.Noted {
+		w.parts.Go(w.listen)
+	}
 	return nil
 }
 
-var errLate = fmt.Errorf("the agent has not written all changes within %v", patience)
+// useCluster has the hub be an API server.
+func (w *world) useCluster() error {
+	s, err := fleet.NewCluster(w.Kubeconfig, resource.Principal)
+	if err != nil {
+		return err
+	}
+	w.hub.Store = s
+	w.parts.Go(func() error { return s.Run(w.ctx) })
+	return nil
+}
 
-// drain waits until the agent has written the last change of each Application.
+// listen takes in what agents have written until there is no more.
+func (w *world) listen() error {
+	for {
+		writes, err := w.agents.Writes()
+		if err != nil {
+			if w.ctx.Err() != nil || w.applied.closed() {
+				return nil
+			}
+			return err
+		}
+		w.applied.take(writes)
+	}
+}
+
+// serve starts a principal, where the one before was.
+func (w *world) serve() error {
+	listen := w.address
+	if listen == "" {
+		listen = "127.0.0.1:0"
+	}
+	hub, err := w.Transport.NewHub(fleet.HubConfig{Dir: w.dir, Listen: listen, Quota: w.quota, Log: w.Log})
+	if err != nil {
+		return err
+	}
+	p, err := principal.New(principal.Config{
+		Namespace: fleet.Namespace,
+		Identity:  "bench-hub", Hub: hub, Store: w.hub, Registry: w.roster, Tick: tick, Log: w.Log,
+	})
+	if err != nil {
+		return err
+	}
+	w.principal = p
+	ctx, leave := context.WithCancel(w.ctx)
+	left := make(chan struct{})
+	w.leave, w.left = leave, left
+	w.parts.Go(func() error {
+		defer close(left)
+		if err := p.Run(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	})
+	w.address, err = hub.Addr(w.ctx)
+	return err
+}
+
+// fill gives each agent all of its Applications, and waits until both sides are in step.
+func (w *world) fill() (*offer, error) {
+	edit, err := w.hands()
+	if err != nil {
+		return nil, err
+	}
+	o := newOffer(edit, w.Agents, w.Apps, w.made(), uint64(w.Seed))
+	if err := o.all(w.ctx); err != nil {
+		return nil, err
+	}
+	if err := w.inStep(); err != nil {
+		return nil, err
+	}
+	return o, w.until("the agents to have all Applications", func() (bool, error) {
+		if w.Kubeconfig != "" {
+			return w.applied.have(o.last), nil
+		}
+		held, err := w.agents.Objects()
+		return held >= len(o.last), err
+	})
+}
+
+// inStep waits until principal and agents know of each other that they are.
+func (w *world) inStep() error {
+	for _, a := range w.roster.present() {
+		err := w.until("the principal to be in step with "+a.Name, func() (bool, error) {
+			s, err := w.principal.Agent(a.Name)
+			return err == nil && s.Session.Connected && s.Session.Engine.InStep, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return w.until("the agents to be in step", func() (bool, error) {
+		n, err := w.agents.InStep()
+		return n >= len(w.roster.present()), err
+	})
+}
+
+// until waits until something is so.
+func (w *world) until(what string, so func() (bool, error)) error {
+	late := time.After(patience)
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if done, err := so(); done || err != nil {
+			return err
+		}
+		select {
+		case <-look.C:
+		case <-late:
+			return fmt.Errorf("waited %v for %s", patience, what)
+		case <-w.ctx.Done():
+			return context.Cause(w.ctx)
+		}
+	}
+}
+
+// pause waits.
+func (w *world) pause(d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-w.ctx.Done():
+		return context.Cause(w.ctx)
+	}
+}
+
+var errLate = fmt.Errorf("the agents have not written all changes within %v", patience)
+
+// drain waits until the agents have written the last change of each Application.
 func (w *world) drain(last []int) error {
 	late := time.After(patience)
 	for !w.applied.have(last) {
@@ -143,41 +239,35 @@ func (w *world) drain(last []int) error {
 	return nil
 }
 
-// stop ends the agent, which tells how it stands, and then the principal.
+// halt ends the principal, and waits for it.
+func (w *world) halt() {
+	w.leave()
+	<-w.left
+}
+
+// stop ends everything, and removes what was kept.
 func (w *world) stop() error {
-	w.end()
-	select {
-	case <-w.applied.ended:
-	case <-w.ctx.Done():
-	case <-time.After(patience):
+	var err error
+	if w.agents != nil {
+		w.applied.close()
+		err = w.agents.Close()
 	}
 	w.finish()
-	return w.wait()
+	if failed := w.parts.Wait(); failed != nil && !errors.Is(failed, context.Canceled) {
+		err = errors.Join(err, failed)
+	}
+	if w.dir != "" {
+		err = errors.Join(err, os.RemoveAll(w.dir))
+	}
+	return err
 }
 
-func (w *world) wait() error {
-	if err := w.parts.Wait(); !errors.Is(err, context.Canceled) {
-		return err
+// in runs f in a world of its own.
+func in[R any](ctx context.Context, s Settings, o fleet.Order, f func(*world) (R, error)) (r R, err error) {
+	w, err := s.start(ctx, o, 0)
+	if err != nil {
+		return r, err
 	}
-	return nil
-}
-
-func common(dir, name string, log *zap.Logger) natslink.Common {
-	return natslink.Common{
-		StoreDir: filepath.Join(dir, "messages", name),
-		Presence: transport.Presence{Version: "bench", Oldest: wire.Oldest, Newest: wire.Newest},
-		Logger:   log,
-	}
-}
-
-// only is a registry of one agent.
-type only backend.Agent
-
-// Watch implements backend.Registry.
-func (o only) Watch(ctx context.Context, f func([]backend.Agent) error) error {
-	if err := f([]backend.Agent{backend.Agent(o)}); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return context.Cause(ctx)
+	r, err = f(w)
+	return r, errors.Join(err, w.stop())
 }

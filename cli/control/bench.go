@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,136 +18,55 @@ import (
 )
 
 func benchCommand() *cli.Command {
+	c := &cli.Command{Name: "bench", Usage: "measure how fast and how small principal and agents are on this machine, without a cluster"}
+	for _, r := range bench.Rows() {
+		c.Subcommands = append(c.Subcommands, benchRow(r))
+	}
+	c.Subcommands = append(c.Subcommands, benchPage(), &cli.Command{
+		Name: "agents", Hidden: true, Usage: "be the agents of another bench command", Before: shell.NoArguments,
+		Action: func(c *cli.Context) error { return bench.RunAgents(c.Context, c.App.Reader, c.App.Writer) },
+	})
+	return c
+}
+
+// benchRow returns the command that measures a row.
+func benchRow(r bench.Row) *cli.Command {
+	var flags []cli.Flag
+	for _, f := range r.Flags {
+		flags = append(flags, benchFlag(f))
+	}
+	flags = append(flags,
+		env.String("output,o", "BENCH_OUTPUT", "table", "the `form` of the output: table or json"),
+		env.String("profile", "BENCH_PROFILE", "", "the `folder` to write profiles of the principal's process and, of the last run, of the agents' to; none is no profile"),
+	)
+	example := "   argocd-agentctl bench " + r.Name
+	if len(r.Page) > 0 {
+		example += "\n   argocd-agentctl bench " + r.Name + " " + strings.Join(r.Page[0], " ")
+	}
 	return &cli.Command{
-		Name:  "bench",
-		Usage: "measure how fast principal and agents are on this machine, without a cluster",
-		Subcommands: []*cli.Command{
-			{
-				Name:   "slow-backend",
-				Usage:  "offer changes to an agent whose cluster takes its time to write",
-				Before: shell.NoArguments,
-				Action: benchSlowBackend,
-				Flags: []cli.Flag{
-					&cli.DurationFlag{Name: "delay", Value: 105 * time.Millisecond, Usage: "which `duration` each write takes on the agent's cluster"},
-					&cli.IntFlag{Name: "rate", Value: 200, Usage: "how many `changes` a second are offered"},
-					&cli.DurationFlag{Name: "duration", Value: time.Minute, Usage: "for which `duration` they are"},
-					&cli.IntFlag{Name: "apps", Value: 1000, Usage: "how many `Applications` there are"},
-					&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "the `number` that decides which Application is changed when"},
-					&cli.IntFlag{Name: "runs", Value: 3, Usage: "how many `times` it is measured"},
-					&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
-				},
-				Description: "Runs a principal, and an agent as another process, joined by NATS over mutual TLS on the\n" +
-					"loopback interface; memory stores stand for the clusters. Changes are offered at the rate, and then\n" +
-					"ten times as fast for a third of the time. It ends with 1 if changes were lost, or a backlog grew\n" +
-					"at the rate.\n\n" +
-					"   argocd-agentctl bench slow-backend\n" +
-					"   argocd-agentctl bench slow-backend --rate 500 --duration 30s -o json",
-			},
-			{
-				Name:   "churn",
-				Usage:  "see whether memory is flat while Applications come and go",
-				Before: shell.NoArguments,
-				Action: benchChurn,
-				Flags: []cli.Flag{
-					&cli.IntFlag{Name: "rate", Value: 100, Usage: "how many `times` a second an Application is created, changed or deleted"},
-					&cli.DurationFlag{Name: "duration", Value: 10 * time.Minute, Usage: "for which `duration`"},
-					&cli.IntFlag{Name: "apps", Value: 500, Usage: "how many `names` of Applications there are"},
-					&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "the `number` that decides what is done when"},
-					&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
-				},
-				Description: "Runs a principal, and an agent as another process, as slow-backend does, and looks at what\n" +
-					"both take of memory after collecting their garbage. It ends with 1 if that is more than 5 % higher in\n" +
-					"the last quarter of the time than in the second, or if the two sides are not equal in the end.\n\n" +
-					"   argocd-agentctl bench churn --duration 10m",
-			},
-			{
-				Name:   "live",
-				Usage:  "see what the way through principal and agent adds to requests of an API server",
-				Before: shell.NoArguments,
-				Action: benchLive,
-				Flags: []cli.Flag{
-					&cli.IntFlag{Name: "requests", Value: 2000, Usage: "how many `requests` are made in a run, each way"},
-					&cli.DurationFlag{Name: "follow", Value: 10 * time.Second, Usage: "for which `duration` a log is followed"},
-					&cli.IntFlag{Name: "runs", Value: 3, Usage: "how many `times` it is measured"},
-					&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
-				},
-				Description: "Runs a principal, and an agent as another process that has an API server, as slow-backend does.\n" +
-					"Objects of 2 KiB are read from it directly and by the principal's resource proxy in turn, and a log is\n" +
-					"followed. No policy looks at the requests.\n\n" +
-					"   argocd-agentctl bench live",
-			},
-			{Name: "agent", Hidden: true, Usage: "be the agent of another bench command", Before: shell.NoArguments, Action: benchAgent},
-		},
+		Name: r.Name, Usage: r.Usage, Before: shell.NoArguments, Flags: flags,
+		Action: func(c *cli.Context) error { return measure(c, r) },
+		Description: r.Text + "\n\nPrincipal and agents are two processes, joined over mutual TLS on the loopback interface; memory\n" +
+			"stores stand for the clusters. It ends with 1 if something was lost, done twice or out of order, or if a\n" +
+			"promise is broken that does not depend on the machine. A goal that is missed is said, and is no failure.\n\n" + example,
 	}
 }
 
-func benchAgent(c *cli.Context) error { return bench.RunAgent(c.Context, c.App.Reader, c.App.Writer) }
-
-func benchSlowBackend(c *cli.Context) error {
-	show, err := benchOutput(c)
-	if err == nil {
-		err = aboveZero(c, "rate", "apps", "runs")
+// benchFlag returns the flag for a setting.
+func benchFlag(f bench.Flag) cli.Flag {
+	variable := "BENCH_" + strings.ToUpper(f.Name)
+	switch v := f.Value.(type) {
+	case int:
+		return env.Int(f.Name, variable, v, f.Usage)
+	case time.Duration:
+		return env.Duration(f.Name, variable, v, f.Usage)
 	}
-	if err != nil {
-		return err
-	}
-	duration, err := shell.Positive(c, "duration")
-	if err != nil {
-		return err
-	}
-	if v := c.Duration("delay"); v < 0 {
-		return &shell.UsageError{Where: "--delay", What: fmt.Sprintf("%v is below zero", v), Advice: "write a duration such as 105ms"}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("bench: find this program: %w", err)
-	}
-	result, err := bench.SlowBackend{
-		Delay: c.Duration("delay"), Rate: c.Int("rate"), Duration: duration,
-		Apps: c.Int("apps"), Seed: c.Uint64("seed"), Runs: c.Int("runs"),
-		Agent: []string{self, "bench", "agent"}, Log: zap.NewNop(),
-	}.Run(c.Context)
-	if err != nil {
-		return err
-	}
-	return show(report{result, result.Measures, result.Verdict, result.OK})
+	return env.String(f.Name, variable, fmt.Sprint(f.Value), f.Usage)
 }
 
-func benchChurn(c *cli.Context) error {
-	show, err := benchOutput(c)
-	if err == nil {
-		err = aboveZero(c, "rate", "apps")
-	}
-	if err != nil {
-		return err
-	}
-	duration := c.Duration("duration")
-	if duration < 2*time.Minute {
-		return &shell.UsageError{Where: "--duration", What: fmt.Sprintf("%v is too short: processes take longer to warm up", duration), Advice: "write at least 2m"}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("bench: find this program: %w", err)
-	}
-	result, err := bench.Churn{
-		Rate: c.Int("rate"), Duration: duration, Apps: c.Int("apps"), Seed: c.Uint64("seed"), Every: min(10*time.Second, duration/16),
-		Agent: []string{self, "bench", "agent"}, Log: zap.NewNop(),
-	}.Run(c.Context)
-	if err != nil {
-		return err
-	}
-	return show(report{result, result.Measures, result.Verdict, result.OK})
-}
-
-func benchLive(c *cli.Context) error {
-	show, err := benchOutput(c)
-	if err == nil {
-		err = aboveZero(c, "requests", "runs")
-	}
-	if err != nil {
-		return err
-	}
-	follow, err := shell.Positive(c, "follow")
+// measure measures a row, and shows what was measured.
+func measure(c *cli.Context, r bench.Row) (err error) {
+	show, err := shell.Choice(c, "output", map[string]func(*cli.Context, bench.Report) error{"table": showBenchTable, "json": showBenchJSON})
 	if err != nil {
 		return err
 	}
@@ -152,54 +74,113 @@ func benchLive(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("bench: find this program: %w", err)
 	}
-	result, err := bench.Live{
-		Requests: c.Int("requests"), Follow: follow, Runs: c.Int("runs"), Agent: []string{self, "bench", "agent"}, Log: zap.NewNop(),
-	}.Run(c.Context)
-	if err != nil {
-		return err
-	}
-	return show(report{result, result.Measures, result.Verdict, result.OK})
-}
-
-func aboveZero(c *cli.Context, flags ...string) error {
-	for _, flag := range flags {
-		if v := c.Int(flag); v < 1 {
-			return &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is below one", v), Advice: "write a number"}
+	if dir := c.String("profile"); dir != "" {
+		done, err := profile(dir)
+		if err != nil {
+			return err
 		}
+		defer func() { err = errors.Join(err, done()) }()
+	}
+	report, err := r.Measure(c.Context, bench.Settings{
+		Transport: bench.Carrier(c.String("transport")),
+		Agents:    c.Int("agents"), Apps: c.Int("apps"), Rate: c.Int("rate"), Requests: c.Int("requests"),
+		Duration: c.Duration("duration"), Delay: c.Duration("delay"),
+		Seed: c.Int("seed"), Runs: c.Int("runs"), Kubeconfig: c.String("kubeconfig"), Profile: c.String("profile"),
+		Command: []string{self, "bench", "agents"}, Log: zap.NewNop(),
+	})
+	if misfit := (*bench.Misfit)(nil); errors.As(err, &misfit) {
+		return &shell.UsageError{Where: "--" + misfit.Flag, What: misfit.What, Advice: misfit.Advice}
+	}
+	if err != nil {
+		return err
+	}
+	if err := show(c, report); err != nil {
+		return err
+	}
+	if !report.OK {
+		return errors.New("bench: " + report.Verdict)
 	}
 	return nil
 }
 
-// A report is what a benchmark has found.
-type report struct {
-	whole    any // as it is shown in JSON
-	measures []bench.Measure
-	verdict  string
-	ok       bool
+// profile begins to profile this process; what it returns writes the profiles into a folder.
+func profile(dir string) (done func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("bench: profile: %w", err)
+	}
+	cpu, err := os.Create(filepath.Join(dir, "cpu.pprof"))
+	if err != nil {
+		return nil, fmt.Errorf("bench: profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(fmt.Errorf("bench: profile: %w", err), cpu.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		allocs, err := os.Create(filepath.Join(dir, "allocs.pprof"))
+		if err != nil {
+			return errors.Join(fmt.Errorf("bench: profile: %w", err), cpu.Close())
+		}
+		err = pprof.Lookup("allocs").WriteTo(allocs, 0)
+		return errors.Join(err, allocs.Close(), cpu.Close())
+	}, nil
 }
 
-// benchOutput returns what shows a report, and fails if the verdict is bad.
-func benchOutput(c *cli.Context) (func(report) error, error) {
-	show, err := shell.Choice(c, "output", map[string]func(*cli.Context, report) error{"table": showBenchTable, "json": showBenchJSON})
-	return func(r report) error {
-		if err := show(c, r); err != nil {
-			return err
-		}
-		if !r.ok {
-			return errors.New("bench: " + r.verdict)
-		}
-		return nil
-	}, err
+func benchPage() *cli.Command {
+	var names []string
+	for _, r := range bench.Rows() {
+		names = append(names, r.Name)
+	}
+	return &cli.Command{
+		Name: "page", Usage: "run all of these, and write a page of what they have measured", Before: shell.NoArguments,
+		Flags: []cli.Flag{
+			env.String("write", "BENCH_WRITE", "BENCHMARKS.md", "the `file` to write"),
+			env.Bool("long", "BENCH_LONG", "take the settings that the commands have by themselves, which takes an hour or two instead of about 15 minutes"),
+			env.String("rows", "BENCH_ROWS", "", "the `names` of those that are run, apart by commas; none is all"),
+		},
+		Action: func(c *cli.Context) error { return writePage(c, names) },
+		Description: "Each command runs in a process of its own. The page says what machine it was and how busy, and has the\n" +
+			"command above every figure. It ends with 1 if one of the commands has found that something is wrong.\n\n" +
+			"   argocd-agentctl bench page\n   argocd-agentctl bench page --rows latency,away --write /tmp/page.md",
+	}
 }
 
-func showBenchJSON(c *cli.Context, r report) error { return shell.JSON(c.App.Writer, r.whole) }
+func writePage(c *cli.Context, names []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("bench: find this program: %w", err)
+	}
+	p := bench.Page{Program: []string{self, "bench"}, Name: "argocd-agentctl bench", Long: c.Bool("long"), Progress: c.App.ErrWriter}
+	if rows := c.String("rows"); rows != "" {
+		p.Rows = strings.Split(rows, ",")
+	}
+	known := strings.Join(names, ", ")
+	for _, name := range p.Rows {
+		if !strings.Contains(", "+known+", ", ", "+name+", ") {
+			return &shell.UsageError{Where: "--rows", What: fmt.Sprintf("there is no %q", name), Advice: "write some of " + known}
+		}
+	}
+	page, ok, err := p.Make(c.Context)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.String("write"), page, 0o644); err != nil {
+		return fmt.Errorf("bench: write the page: %w", err)
+	}
+	if !ok {
+		return errors.New("bench: something is wrong: see what failed in " + c.String("write"))
+	}
+	return nil
+}
 
-func showBenchTable(c *cli.Context, r report) error {
+func showBenchJSON(c *cli.Context, r bench.Report) error { return shell.JSON(c.App.Writer, r) }
+
+func showBenchTable(c *cli.Context, r bench.Report) error {
 	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "MEASURE\tMEDIAN\tWORST\tGOAL")
-	for _, m := range r.measures {
+	for _, m := range r.Measures {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Name, bench.Figure(m.Median), bench.Figure(m.Worst), m.Goal)
 	}
-	fmt.Fprintf(w, "\n%s\n", r.verdict)
+	fmt.Fprintf(w, "\n%s\n", r.Verdict)
 	return w.Flush()
 }

@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"hash"
 	"strings"
 )
 
@@ -143,11 +144,31 @@ type Digest string
 // Sum returns the Digest of a list of texts: the first 16 bytes, in hexadecimal, of the
 // SHA-256 of each text behind its length in 8 bytes.
 func Sum(texts ...string) Digest {
-	h, size := sha256.New(), [8]byte{}
+	s := summer{sha256.New(), make([]byte, 0, 512)}
+	var size [8]byte
 	for _, t := range texts {
 		binary.BigEndian.PutUint64(size[:], uint64(len(t)))
-		h.Write(size[:])
-		h.Write([]byte(t))
+		s.add(string(size[:]))
+		s.add(t)
 	}
-	return Digest(hex.EncodeToString(h.Sum(nil)[:16]))
+	s.Write(s.piece)
+	return Digest(hex.EncodeToString(s.Sum(s.piece[:0])[:16]))
+}
+
+// A summer hashes texts piece by piece: copies of them as a whole, which are large, would be much
+// of the garbage of a process that hears of many objects.
+type summer struct {
+	hash.Hash
+	piece []byte
+}
+
+func (s *summer) add(text string) {
+	for text != "" {
+		if len(s.piece) == cap(s.piece) {
+			s.Write(s.piece)
+			s.piece = s.piece[:0]
+		}
+		n := copy(s.piece[len(s.piece):cap(s.piece)], text)
+		s.piece, text = s.piece[:len(s.piece)+n], text[n:]
+	}
 }
