@@ -21,6 +21,7 @@ import (
 var (
 	duration  = flag.Duration("duration", time.Minute, "how long the storms last together, over each transport")
 	seed      = flag.Uint64("seed", 0, "what the plan is drawn from; 0 is another one each time")
+	programs  = flag.String("programs", "", "a folder that has the two programs; without it they are built")
 	transport = flag.String("transport", "leaf,client,grpc", "over which transports, separated by commas")
 )
 
@@ -36,9 +37,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ground starts two API servers, which all worlds share, and builds the programs.
+// ground starts two API servers, which all worlds share, and builds the programs if need be.
 func ground(t *testing.T) (s *stack.Stack, bin string) {
 	s = stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true}, {Name: "spoke", CRDs: true}}})
+	if *programs != "" {
+		return s, *programs
+	}
 	bin = filepath.Join(s.Dir(), "bin")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "./cli/argocd-agent", "./cli/argocd-agentctl")
 	cmd.Dir = filepath.Join("..", "..")

@@ -85,7 +85,7 @@ func (w *world) settle(name string, h *holdings, listen string) {
 	spokeHome := name + "-spoke"
 	require.NoError(t, w.stack.Cluster("spoke").Namespace(t.Context(), spokeHome))
 	output, err := exec.CommandContext(t.Context(), filepath.Join(w.bin, "argocd-agentctl"), "agent", "create", name, "--mode", h.mode.String(),
-		"--kubeconfig", w.stack.Cluster("hub").Kubeconfig(), "--principal-namespace", w.home).CombinedOutput()
+		"--kubeconfig", w.stack.Cluster("hub").Kubeconfig(), "--principal-namespace", w.home, "--without-token").CombinedOutput()
 	require.NoError(t, err, string(output))
 	at := func(s resource.Side, cluster, apps, home string) site {
 		return site{
