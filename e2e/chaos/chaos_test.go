@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
+	if err := flag.Set("test.parallel", "8"); err != nil { // worlds wait most of their time
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -95,5 +98,6 @@ func (w *world) live(seed uint64, total time.Duration) {
 		w.t.Logf("seed %d, round %d: %d acts and %d troubles in a storm", seed, round, len(acts), len(troubles))
 		w.play(acts, troubles)
 		w.judge(before)
+		w.summary()
 	}
 }

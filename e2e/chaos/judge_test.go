@@ -265,6 +265,31 @@ func (w *world) judge(before map[*program]size) {
 	}
 }
 
+// summary says how much has happened, which must be something.
+func (w *world) summary() {
+	w.t.Helper()
+	var deleted, ran, pruned, starts int
+	for _, g := range w.gates {
+		deleted += len(g.noted())
+	}
+	for _, p := range w.programs() {
+		starts += p.started()
+	}
+	for _, e := range w.estates {
+		c := e.controller
+		c.mu.Lock()
+		for _, n := range c.runs {
+			ran += n
+		}
+		pruned += len(c.pruned)
+		c.mu.Unlock()
+	}
+	w.t.Logf("so far programs were started %d times and have deleted %d copies, %d syncs have run, and %d Applications went in cascade", starts, deleted, ran, pruned)
+	for _, n := range []int{starts - len(w.programs()), deleted, ran, pruned} {
+		require.Positive(w.t, n, "a storm in which nothing happens proves nothing")
+	}
+}
+
 // picture returns the version of each object on both sides, and how much was said.
 func (w *world) picture(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}

@@ -3,14 +3,14 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/common/expfmt"
 
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 )
@@ -75,8 +75,9 @@ type program struct {
 	health, metrics string
 	monitor         string // of its NATS server, if it has one
 
-	mu   sync.Mutex
-	down bool
+	mu     sync.Mutex
+	down   bool
+	starts int
 }
 
 // restartTime is for how long a program that has ended by itself stays so.
@@ -96,7 +97,7 @@ func (p *program) run(ctx context.Context) error {
 			ended = time.Now()
 		}
 		if !p.down && !p.Running() && time.Since(ended) > restartTime {
-			if err := p.Start(ctx); err != nil {
+			if err := p.start(ctx); err != nil {
 				p.mu.Unlock()
 				return err
 			}
@@ -130,7 +131,20 @@ func (p *program) heal(ctx context.Context) error {
 	if p.Running() {
 		return nil
 	}
+	return p.start(ctx)
+}
+
+// start is called with the lock held.
+func (p *program) start(ctx context.Context) error {
+	p.starts++
 	return p.Start(ctx)
+}
+
+// started returns how often the program was started.
+func (p *program) started() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.starts
 }
 
 // ready checks that the program says it is ready.
@@ -156,16 +170,19 @@ func (p *program) size(ctx context.Context) (s size, err error) {
 		return s, err
 	}
 	defer answer.Body.Close()
-	all, err := (&expfmt.TextParser{}).TextToMetricFamilies(answer.Body)
+	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return s, err
 	}
-	for name, to := range map[string]*float64{"go_goroutines": &s.goroutines, "process_resident_memory_bytes": &s.bytes} {
-		family := all[name]
-		if family == nil {
-			return s, fmt.Errorf("%s does not tell its %s", p.Name(), name)
+	for name, to := range map[string]*float64{"go_goroutines ": &s.goroutines, "process_resident_memory_bytes ": &s.bytes} {
+		for line := range strings.Lines(string(text)) {
+			if value, ok := strings.CutPrefix(line, name); ok {
+				*to, err = strconv.ParseFloat(strings.TrimSpace(value), 64)
+			}
 		}
-		*to = family.Metric[0].GetGauge().GetValue()
+		if err != nil || *to == 0 {
+			return s, fmt.Errorf("%s does not tell its %s: %w", p.Name(), name, err)
+		}
 	}
 	return s, nil
 }
