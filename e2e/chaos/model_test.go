@@ -31,7 +31,7 @@ type object struct {
 type holdings struct {
 	mode    resource.Mode
 	objects map[key]*object
-	gone    map[key]bool // what was there once, and is not
+	gone    map[key]bool // what was there once, and is not: whether its name is free at once
 	unseen  int          // deletions of this round that may go unseen
 }
 
@@ -55,10 +55,11 @@ func kinds(m resource.Mode) []resource.Kind {
 }
 
 // keys returns those objects that f accepts, in order.
-func (h *holdings) keys(f func(key, *object) bool) []key {
-	var out []key
-	for k, o := range h.objects {
-		if f(k, o) {
+func (h *holdings) keys(f func(key, *object) bool) []key { return sorted(h.objects, f) }
+
+func sorted[V any](all map[key]V, f func(key, V) bool) (out []key) {
+	for k, v := range all {
+		if f(k, v) {
 			out = append(out, k)
 		}
 	}
@@ -81,8 +82,8 @@ func (h *holdings) apply(a act) {
 	case annotate:
 		turn(o.annotations, a)
 	case remove:
+		h.gone[a.key] = !o.cascade
 		delete(h.objects, a.key)
-		h.gone[a.key] = true
 	case renew:
 		h.objects[a.key] = &object{n: a.n, labels: map[string]string{}, annotations: map[string]string{}, renewed: true}
 	}

@@ -197,11 +197,16 @@ func weights() (sum int) {
 // most bounds how many objects of a kind an agent has.
 var most = map[resource.Kind]int{resource.Application: 40, resource.Project: 8, resource.Secret: 8}
 
+// drawCreate draws what is to be created: something new, or a namesake of what is gone.
 func (d *draft) drawCreate(h *holdings) (act, bool) {
 	kind := d.kind(h)
 	there := h.keys(func(k key, _ *object) bool { return k.kind == kind })
-	cascade := kind == resource.Application && d.rnd.IntN(3) > 0
-	return act{key: key{kind, fmt.Sprint("made-", d.n+1)}, cascade: cascade}, len(there) < most[kind]
+	a, again := d.pick(sorted(h.gone, func(k key, free bool) bool { return k.kind == kind && free }))
+	if !again || d.rnd.IntN(3) > 0 {
+		a.key = key{kind, fmt.Sprint("made-", d.n+1)}
+	}
+	a.cascade = kind == resource.Application && d.rnd.IntN(3) > 0
+	return a, len(there) < most[kind]
 }
 
 // kind draws one, most often Applications.
