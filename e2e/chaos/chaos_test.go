@@ -20,13 +20,11 @@ import (
 
 var (
 	duration  = flag.Duration("duration", time.Minute, "how long the storms last together, over each transport")
+	longest   = flag.Duration("storm", 2*time.Minute, "how long one of them lasts at most")
 	seed      = flag.Uint64("seed", 0, "what the plan is drawn from; 0 is another one each time")
 	programs  = flag.String("programs", "", "a folder that has the two programs; without it they are built")
 	transport = flag.String("transport", "leaf,client,grpc", "over which transports, separated by commas")
 )
-
-// longest is how long one storm lasts at most.
-const longest = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -70,7 +68,7 @@ func TestChaos(t *testing.T) {
 			t.Parallel()
 			defer func() {
 				if t.Failed() {
-					t.Logf("again by: go test ./e2e/chaos -run TestChaos -transport %s -seed %d -duration %s", c.name, *seed, *duration)
+					t.Logf("again by: go test ./e2e/chaos -run TestChaos -transport %s -seed %d -duration %s -storm %s", c.name, *seed, *duration, *longest)
 				}
 			}()
 			w := newWorld(t, s, bin, c.name, c, resource.Managed, resource.Autonomous)
@@ -84,7 +82,7 @@ func (w *world) live(seed uint64, total time.Duration) {
 	d := newDraft(w.model, seed)
 	var before map[*program]size
 	for round := 0; total > 0; round++ {
-		length := min(total, longest)
+		length := min(total, *longest)
 		total -= length
 		if round > 0 {
 			w.forget()

@@ -44,59 +44,64 @@ func (e *estate) other() site {
 
 // do does an act. What people do on the owner's side must succeed; others take what is there.
 func (e *estate) do(ctx context.Context, a act) error {
-	err := e.doing(ctx, a)
+	err := doing[a.verb](e, ctx, a)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
 	return nil
 }
 
-func (e *estate) doing(ctx context.Context, a act) (err error) {
-	owner, other := e.owner(), e.other()
-	switch a.verb {
-	case create:
-		return e.create(ctx, a)
-	case edit:
-		field, value := owner.spec(a.key, a.n)
-		return there(owner.merge(ctx, a.key, fields{field: value}))
-	case label:
-		return there(owner.merge(ctx, a.key, fields{"metadata": fields{"labels": a.marks()}}))
-	case annotate:
-		return there(owner.merge(ctx, a.key, fields{"metadata": fields{"annotations": a.marks()}}))
-	case remove:
-		return e.remove(ctx, a.key)
-	case renew:
-		if err := e.remove(ctx, a.key); err != nil {
+// doing says how each verb is done.
+var doing = map[verb]func(*estate, context.Context, act) error{
+	create: (*estate).create,
+	edit: func(e *estate, ctx context.Context, a act) error {
+		field, value := e.owner().spec(a.key, a.n)
+		return there(e.owner().merge(ctx, a.key, fields{field: value}))
+	},
+	label: func(e *estate, ctx context.Context, a act) error {
+		return there(e.owner().merge(ctx, a.key, fields{"metadata": fields{"labels": a.marks()}}))
+	},
+	annotate: func(e *estate, ctx context.Context, a act) error {
+		return there(e.owner().merge(ctx, a.key, fields{"metadata": fields{"annotations": a.marks()}}))
+	},
+	remove: (*estate).remove,
+	renew: func(e *estate, ctx context.Context, a act) error {
+		if err := e.remove(ctx, a); err != nil {
 			return err
 		}
 		return e.create(ctx, a)
-	case syncHub, syncSpoke:
-		at := map[verb]site{syncHub: e.hub, syncSpoke: e.spoke}[a.verb]
-		name := fmt.Sprint("request-", a.n)
-		asked, err := at.ask(ctx, a.key, name)
-		if asked {
-			e.note(func() { e.asked[name] = true })
-		}
-		if apierrors.IsConflict(err) {
-			return nil // somebody else is busy with it: they give up
-		}
-		return err
-	case refresh:
+	},
+	syncHub:   func(e *estate, ctx context.Context, a act) error { return e.ask(ctx, e.hub, a) },
+	syncSpoke: func(e *estate, ctx context.Context, a act) error { return e.ask(ctx, e.spoke, a) },
+	refresh: func(e *estate, ctx context.Context, a act) error {
 		u, err := e.hub.merge(ctx, a.key, fields{"metadata": fields{"annotations": fields{refreshMark: "normal"}}})
 		if u != nil {
 			e.note(func() { e.refresh[u.GetName()] = true })
 		}
 		return err
-	case spoil:
-		_, err := other.merge(ctx, a.key, vandalism(a))
+	},
+	spoil: func(e *estate, ctx context.Context, a act) error {
+		_, err := e.other().merge(ctx, a.key, vandalism(a))
 		return err
-	case lose:
-		return e.lose(ctx, a.key)
-	case report:
+	},
+	lose: (*estate).lose,
+	report: func(e *estate, ctx context.Context, a act) error {
 		_, err := e.spoke.merge(ctx, a.key, fields{"status": fields{"summary": fields{"images": []any{fmt.Sprint("shop:", a.n)}}}})
 		return err
+	},
+}
+
+// ask asks for a sync. Who finds that somebody else is busy with the Application gives up.
+func (e *estate) ask(ctx context.Context, at site, a act) error {
+	name := fmt.Sprint("request-", a.n)
+	asked, err := at.ask(ctx, a.key, name)
+	if asked {
+		e.note(func() { e.asked[name] = true })
 	}
-	return fmt.Errorf("nobody knows how to %q", a.verb)
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 func (e *estate) note(f func()) {
@@ -132,8 +137,8 @@ func (e *estate) create(ctx context.Context, a act) error {
 }
 
 // remove orders the deletion of an original.
-func (e *estate) remove(ctx context.Context, k key) error {
-	s := e.owner()
+func (e *estate) remove(ctx context.Context, a act) error {
+	s, k := e.owner(), a.key
 	u, err := s.get(ctx, k)
 	if err := there(u, err); err != nil {
 		return err
@@ -144,8 +149,8 @@ func (e *estate) remove(ctx context.Context, k key) error {
 }
 
 // lose deletes a copy, if it is one.
-func (e *estate) lose(ctx context.Context, k key) error {
-	s := e.other()
+func (e *estate) lose(ctx context.Context, a act) error {
+	s, k := e.other(), a.key
 	u, err := s.get(ctx, k)
 	if err != nil || u == nil || u.GetAnnotations()[sourceMark] == "" {
 		return err

@@ -2,6 +2,8 @@ package chaos
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -10,23 +12,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A diary notes what happens, and when.
+// A diary notes what happens, and when, in a file.
 type diary struct {
-	mu    sync.Mutex
-	lines []string
+	mu   sync.Mutex
+	file *os.File
+	last []string
 }
+
+// remembered is how much of a diary is shown when something was wrong.
+const remembered = 60
 
 func (d *diary) note(what string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lines = append(d.lines, time.Now().UTC().Format("15:04:05.000 ")+what)
+	line := time.Now().UTC().Format("15:04:05.000 ") + what
+	d.last = append(d.last, line)
+	d.last = d.last[max(0, len(d.last)-remembered):]
+	_, _ = fmt.Fprintln(d.file, line) // it is for people
 }
 
 // end returns the last of it.
 func (d *diary) end() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return "the last of what happened:\n" + strings.Join(d.lines[max(0, len(d.lines)-60):], "\n")
+	return "the last of what happened, of which all is in " + d.file.Name() + ":\n" + strings.Join(d.last, "\n")
 }
 
 // A step is what happens at some time.

@@ -56,6 +56,10 @@ func newWorld(t *testing.T, s *stack.Stack, bin, name string, c carrier, modes .
 	}
 	w.desk = "unix://" + filepath.Join(w.dir, "desk")
 	require.NoError(t, os.MkdirAll(w.path("tmp"), 0o755))
+	file, err := os.Create(w.path("diary.log"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, file.Close()) })
+	w.diary.file = file
 	var names []string
 	for _, h := range w.model {
 		names = append(names, name+"-"+h.mode.String())
