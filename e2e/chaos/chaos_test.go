@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
@@ -28,6 +29,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	zerolog.SetGlobalLevel(zerolog.Disabled)         // by which toxiproxy speaks
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about Argo CD's own finalizer
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano()) % 1_000_000

@@ -3,6 +3,7 @@ package chaos
 import (
 	"encoding/json"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,19 +44,25 @@ func notices(t *testing.T, s *stack.Stack, bin string) {
 	at(edit, kept)
 	w.agree("an edit takes place again")
 
-	e.controller.runs["request-0"]++
+	c := e.controller
+	pretend := func(mu *sync.Mutex, f func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		f()
+	}
+	pretend(&c.mu, func() { c.runs["request-0"]++ })
 	require.ErrorContains(t, w.verdict(t.Context()), "nobody has asked judged-managed for request-0")
-	e.asked["request-0"] = true
+	pretend(&e.mu, func() { e.asked["request-0"] = true })
 	require.NoError(t, w.verdict(t.Context()))
-	e.controller.runs["request-0"]++
+	pretend(&c.mu, func() { c.runs["request-0"]++ })
 	require.ErrorContains(t, w.verdict(t.Context()), "request-0 of judged-managed has run 2 times")
-	e.controller.runs["request-0"]--
-	e.controller.pruned[e.originals[kept]] = true
+	pretend(&c.mu, func() { c.runs["request-0"]-- })
+	pretend(&c.mu, func() { c.pruned[e.originals[kept]] = true })
 	require.ErrorContains(t, w.verdict(t.Context()), "has deployed is deleted, which nobody has ordered")
-	delete(e.controller.pruned, e.originals[kept])
-	gate.deletions = append(gate.deletions, deletion{path: "kept-1", origin: e.originals[kept]})
+	pretend(&c.mu, func() { delete(c.pruned, e.originals[kept]) })
+	pretend(&gate.mu, func() { gate.deletions = append(gate.deletions, deletion{path: "kept-1", origin: e.originals[kept]}) })
 	require.ErrorContains(t, w.verdict(t.Context()), "has deleted kept-1")
-	gate.deletions = nil
+	pretend(&gate.mu, func() { gate.deletions = nil })
 	_, err := e.spoke.in(resource.Application).Patch(t.Context(), bystander, "application/merge-patch+json", []byte(`{"spec":{"project":"other"}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	require.ErrorContains(t, w.verdict(t.Context()), "bystanders were")
