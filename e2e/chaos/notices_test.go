@@ -1,0 +1,89 @@
+package chaos
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/argocd-fabric/argocd-agent/e2e/stack"
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
+)
+
+// notices: the judge sees what went wrong. An API server that lies makes the agent believe in
+// deletions and changes that never were, and things are put down to the programs that they have
+// not done.
+func notices(t *testing.T, s *stack.Stack, bin string) {
+	w := newWorld(t, s, bin, "judged", carriers()[2], resource.Managed)
+	e, d := w.estates[0], newDraft(w.model, 1)
+	w.play(d.head(), nil)
+	w.agree("the head has arrived")
+	gate, kept := w.gates[w.agents[0]], key{resource.Application, "kept-1"}
+	at := func(v verb, k key) {
+		a := act{verb: v, key: k, n: d.next()}
+		e.apply(a)
+		require.NoError(t, e.do(t.Context(), a))
+	}
+
+	gate.fail(&failure{of: isDelete, share: 10, act: succeeds})
+	plain := e.keys(func(k key, o *object) bool { return k.kind == resource.Application && !o.kept && !o.cascade })
+	require.NotEmpty(t, plain)
+	at(remove, plain[0])
+	w.misses(t, plain[0].String()+" of judged-managed is at the agent, and should not be")
+	gate.set("")
+	w.agree("a deletion that did not take place is made up for")
+
+	gate.fail(&failure{of: func(r *http.Request) bool { return r.Method == http.MethodPatch }, share: 10, act: pretends})
+	at(edit, kept)
+	w.misses(t, "Application kept-1 of judged-managed at the agent: its spec is")
+	gate.set("")
+	at(edit, kept)
+	w.agree("an edit takes place again")
+
+	c := e.controller
+	pretend := func(mu *sync.Mutex, f func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		f()
+	}
+	pretend(&c.mu, func() { c.runs["request-0"]++ })
+	require.ErrorContains(t, w.verdict(t.Context()), "nobody has asked judged-managed for request-0")
+	pretend(&e.mu, func() { e.asked["request-0"] = true })
+	require.NoError(t, w.verdict(t.Context()))
+	pretend(&c.mu, func() { c.runs["request-0"]++ })
+	require.ErrorContains(t, w.verdict(t.Context()), "request-0 of judged-managed has run 2 times")
+	pretend(&c.mu, func() { c.runs["request-0"]-- })
+	pretend(&c.mu, func() { c.pruned[e.originals[kept]] = true })
+	require.ErrorContains(t, w.verdict(t.Context()), "has deployed is deleted, which nobody has ordered")
+	pretend(&c.mu, func() { delete(c.pruned, e.originals[kept]) })
+	pretend(&gate.mu, func() { gate.deletions = append(gate.deletions, deletion{path: "kept-1", origin: e.originals[kept]}) })
+	require.ErrorContains(t, w.verdict(t.Context()), "has deleted kept-1")
+	pretend(&gate.mu, func() { gate.deletions = nil })
+	_, err := e.spoke.in(resource.Application).Patch(t.Context(), bystander, "application/merge-patch+json", []byte(`{"spec":{"project":"other"}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.ErrorContains(t, w.verdict(t.Context()), "bystanders were")
+}
+
+// misses expects the judge to go on missing something.
+func (w *world) misses(t *testing.T, what string) {
+	t.Helper()
+	time.Sleep(5 * time.Second) // in which it would come about
+	require.ErrorContains(t, w.verdict(t.Context()), what)
+}
+
+// succeeds says that a request has been done.
+func succeeds(_ *gate, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+}
+
+// pretends answers a request as if it changed nothing.
+func pretends(_ *gate, w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	r.Method, r.Body, r.ContentLength = http.MethodGet, http.NoBody, 0
+	r.URL.RawQuery = ""
+	forward.ServeHTTP(w, r)
+}
