@@ -38,6 +38,7 @@ func (w *world) render(t *testing.T, base string, components ...string) shipped 
 	cmd := exec.CommandContext(t.Context(), w.stack.Binaries().Path("kubectl"), "kustomize", dir)
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(output))
+	require.NoError(t, os.RemoveAll(dir)) // programs that end leave nothing there, and that is looked at
 	s := shipped{name: strings.Join(append([]string{base}, components...), " with ")}
 	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(output), 4096); ; {
 		var u unstructured.Unstructured
