@@ -11,7 +11,7 @@ import (
 // How often agents are asked what they have, whether or not a user asks: so that metrics know for
 // how long they have lacked something. Who has all there was, and has said nothing since, is not.
 const (
-	following = 15 * time.Second
+	following = time.Second
 	perSecond = 100 // how many are asked at most, where there are very many
 )
 
