@@ -124,7 +124,7 @@ func natsCluster(c *cli.Context, log *zap.Logger) (*natslink.ClusterConfig, erro
 // seedOf returns the seed in a file that a flag names, as read finds it.
 func seedOf(c *cli.Context, flag string, read func([]byte) (string, error)) (string, error) {
 	bad := func(err error) (string, error) {
-		return "", &shell.UsageError{Where: "--" + flag, What: err.Error(), Advice: "name a file with a seed, as nk -gen writes it; see deploy/nats"}
+		return "", &shell.UsageError{Where: "--" + flag, What: err.Error(), Advice: "name a file with a seed; argocd-agentctl nats init makes it"}
 	}
 	file := c.String(flag)
 	if file == "" {
@@ -146,7 +146,7 @@ func natsClusterTLS(c *cli.Context, log *zap.Logger) (identity.Renewal, error) {
 	files := identity.Files{Cert: c.String("nats-tls-cert"), Key: c.String("nats-tls-key"), CA: cmp.Or(c.String("nats-tls-ca"), c.String("root-ca-path"))}
 	for flag, file := range map[string]string{"nats-tls-cert": files.Cert, "nats-tls-key": files.Key, "nats-tls-ca": files.CA} {
 		if file == "" {
-			return identity.Renewal{}, &shell.UsageError{Where: "--" + flag, What: "it is needed with tls URLs in --" + natsURL, Advice: "name a PEM file; argocd-agentctl pki issue agent makes a client's certificate and key"}
+			return identity.Renewal{}, &shell.UsageError{Where: "--" + flag, What: "it is needed with tls URLs in --" + natsURL, Advice: "name a PEM file; argocd-agentctl nats init makes them"}
 		}
 	}
 	own, err := files.Credentials(time.Now())
