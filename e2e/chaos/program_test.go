@@ -149,15 +149,7 @@ func (p *program) started() int {
 
 // ready checks that the program says it is ready.
 func (p *program) ready(ctx context.Context) error {
-	answer, err := get(ctx, p.health+"/readyz")
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is not ready: %s", p.Name(), answer.Status)
-	}
-	return nil
+	return stack.Answers(nil, p.health+"/readyz")(ctx)
 }
 
 // A size is how large a program is.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -81,31 +80,13 @@ func (p processes) process(w *world, s *side, args []string) program {
 		"--healthz-port", fmt.Sprint(s.health), "--metrics-port", "0",
 	}
 	one := p.stack.Process(stack.ProcessConfig{
-		Name: s.home,
-		Path: filepath.Join(p.bin, "argocd-agent"),
-		Args: slices.Concat(common, w.mapping.flags(s), args),
-		Env:  []string{"TMPDIR=" + w.dir},
-		Ready: func(ctx context.Context) error {
-			return ready(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", s.health))
-		},
+		Name:  s.home,
+		Path:  filepath.Join(p.bin, "argocd-agent"),
+		Args:  slices.Concat(common, w.mapping.flags(s), args),
+		Env:   []string{"TMPDIR=" + w.dir},
+		Ready: stack.Answers(nil, fmt.Sprintf("http://127.0.0.1:%d/readyz", s.health)),
 	})
 	return process{one}
-}
-
-func ready(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("it is not ready: %s", answer.Status)
-	}
-	return nil
 }
 
 // A process is one that ends with code 0 when it is stopped.

@@ -3,7 +3,6 @@ package natscluster
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,29 +161,13 @@ func (w *world) startNodes(t *testing.T, ctx context.Context) {
 		url := "http://" + natsservers.Addr(w.places[i].Monitor) + "/healthz"
 		node := stack.NewProcess(stack.ProcessConfig{
 			Name: w.places[i].Name, Path: program, Args: []string{"--config", path}, Log: w.path(w.places[i].Name + ".log"),
-			Ready: func(ctx context.Context) error { return answersWell(ctx, url) },
+			Ready: stack.Answers(nil, url),
 		})
 		t.Cleanup(node.Kill)
 		w.nodes = append(w.nodes, node)
 		all.Go(func() error { return node.Start(ctx) })
 	}
 	require.NoError(t, all.Wait())
-}
-
-func answersWell(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, answer.Status)
-	}
-	return nil
 }
 
 // A door is where one agent connects: it leads to one of the servers that run, as a Service does.
@@ -254,9 +237,7 @@ func (w *world) program(t *testing.T, name, what string, args ...string) *stack.
 			what, "--backend", "nats", "--backend-nats-url", w.buckets, "--root-ca-path", w.path("pki/ca.crt"),
 			"--state-dir", w.path(name + ".d"), "--healthz-port", fmt.Sprint(health),
 		}, args...),
-		Ready: func(ctx context.Context) error {
-			return answersWell(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
-		},
+		Ready: stack.Answers(nil, fmt.Sprintf("http://127.0.0.1:%d/readyz", health)),
 	})
 	t.Cleanup(p.Kill)
 	return p

@@ -3,7 +3,6 @@ package real
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -49,19 +48,7 @@ func (w *world) program(t *testing.T, c *stack.Cluster, kubeconfig, client strin
 
 // ready checks that the program says it is ready.
 func (p *program) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.health+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is not ready: %s", p.Name(), answer.Status)
-	}
-	return nil
+	return stack.Answers(nil, p.health+"/readyz")(ctx)
 }
 
 // stop ends the program as a kubelet does, and expects that it ends well.

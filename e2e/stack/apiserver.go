@@ -27,7 +27,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	}
 	return c.part(servers, APIServer, ProcessConfig{
 		Args:  c.apiServerArgs(),
-		Ready: answers(c.http, c.url+"/readyz"),
+		Ready: Answers(c.http, c.url+"/readyz"),
 	}).Start(ctx)
 }
 

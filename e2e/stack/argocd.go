@@ -144,7 +144,7 @@ func (c *Cluster) startRepoServer(ctx context.Context) error {
 			"--disable-tls",
 		},
 		Env:   env,
-		Ready: answers(nil, "http://"+c.address(metrics(RepoServer))+"/healthz"),
+		Ready: Answers(nil, "http://"+c.address(metrics(RepoServer))+"/healthz"),
 	}).Start(ctx)
 }
 
@@ -167,7 +167,7 @@ func (c *Cluster) startAppController(ctx context.Context) error {
 			"--application-namespaces=" + c.applicationNamespaces(),
 		},
 		Env:   env,
-		Ready: answers(nil, "http://"+c.address(metrics(AppController))+"/healthz"),
+		Ready: Answers(nil, "http://"+c.address(metrics(AppController))+"/healthz"),
 	}).Start(ctx)
 }
 
@@ -192,7 +192,7 @@ func (c *Cluster) startArgoCDServer(ctx context.Context) error {
 			"--application-namespaces=" + c.applicationNamespaces(),
 		},
 		Env:   env,
-		Ready: answers(nil, c.ArgoCDServerURL()+"/healthz"),
+		Ready: Answers(nil, c.ArgoCDServerURL()+"/healthz"),
 	}).Start(ctx)
 }
 
@@ -212,7 +212,7 @@ func (c *Cluster) startAppSetController(ctx context.Context) error {
 			"--enable-scm-providers=false", // or it would not take other namespaces
 		},
 		Env:   env,
-		Ready: answers(nil, "http://"+c.address(metrics(AppSetController))+"/metrics"),
+		Ready: Answers(nil, "http://"+c.address(metrics(AppSetController))+"/metrics"),
 	}).Start(ctx)
 }
 

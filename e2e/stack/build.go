@@ -193,9 +193,14 @@ func (b builder) copy(ctx context.Context, f file, dir string) error {
 
 // run runs the go command in the component's module.
 func (b builder) run(ctx context.Context, args ...string) (string, error) {
+	return goIn(ctx, b.source, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false"), args...)
+}
+
+// goIn runs the go command in a directory, and returns what it prints. A nil environment is that of
+// this process.
+func goIn(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = b.source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
+	cmd.Dir, cmd.Env = dir, env
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	stdout, err := cmd.Output()

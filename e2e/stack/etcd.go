@@ -40,7 +40,7 @@ func (s *Stack) newEtcd(name, dir string) (*etcd, error) {
 			"--quota-backend-bytes=2147483648",
 		},
 		Env:   []string{"GOGC=50"},
-		Ready: answers(nil, e.url+"/health"),
+		Ready: Answers(nil, e.url+"/health"),
 	})
 	return e, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -34,7 +33,7 @@ func buildNATS(ctx context.Context, out io.Writer) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	version, err := goHere(ctx, source, "list", "-m", "-f", "{{.Version}}", natsModule)
+	version, err := goIn(ctx, source, nil, "list", "-m", "-f", "{{.Version}}", natsModule)
 	if err != nil {
 		return "", err
 	}
@@ -54,24 +53,11 @@ func buildNATS(ctx context.Context, out io.Writer) (path string, err error) {
 	start := time.Now()
 	fmt.Fprintf(out, "stack: building %s\n", name)
 	// With the flags of the tests' own build, whose packages it shares.
-	if _, err := goHere(ctx, source, "build", "-o", path+".new", natsModule); err != nil {
+	if _, err := goIn(ctx, source, nil, "build", "-o", path+".new", natsModule); err != nil {
 		return "", err
 	}
 	fmt.Fprintf(out, "stack: built %s in %.0f s\n", name, time.Since(start).Seconds())
 	return path, os.Rename(path+".new", path)
-}
-
-// goHere runs the go command in the product's module, of which dir is a directory.
-func goHere(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	stdout, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("go %s: %w: %s", args[0], err, lastLines(stderr.String(), 10))
-	}
-	return string(stdout), nil
 }
 
 func isFile(path string) bool {

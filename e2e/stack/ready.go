@@ -12,9 +12,9 @@ import (
 // askTime bounds one question for readiness.
 const askTime = 5 * time.Second
 
-// answers returns a check that GET url is answered with 200. A nil client
+// Answers returns a check that GET url is answered with 200. A nil client
 // means the default one, which ignores no certificate and sends no token.
-func answers(client *http.Client, url string) func(context.Context) error {
+func Answers(client *http.Client, url string) func(context.Context) error {
 	if client == nil {
 		client = http.DefaultClient
 	}
