@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 
 // ground starts two API servers, which all worlds share, and builds the programs if need be.
 func ground(t *testing.T) (s *stack.Stack, bin string) {
-	s = stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true}, {Name: "spoke", CRDs: true}}})
+	s = stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true, Controllers: true}, {Name: "spoke", CRDs: true, Controllers: true}}}) // of the controllers one ends foreground deletions
 	if *programs != "" {
 		return s, *programs
 	}
