@@ -17,10 +17,9 @@ import (
 // not the principal's. It stays when the principal ends.
 func TestExternalLink(t *testing.T) {
 	linktest.Run(t, linktest.Adapter{
-		New:    func(t *testing.T) linktest.Network { return newExternalNetwork(t) },
-		Traits: adapter.Traits,
-		// It waits more than it works.
-		Within:     func(t *testing.T, test func(t *testing.T)) { t.Parallel(); test(t) },
+		New:        func(t *testing.T) linktest.Network { return newExternalNetwork(t) },
+		Traits:     adapter.Traits,
+		Within:     adapter.Within,
 		Reconnects: 10,
 	})
 }
