@@ -10,7 +10,6 @@ import (
 	"net"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -92,27 +91,37 @@ func (r *roll) forget(agent string) { _ = r.js.Conn().Publish(rollSubject+agent,
 func (r *roll) entries(ctx context.Context) (map[string]entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
-	s, err := r.js.Stream(ctx, rollStream)
+	c, err := r.js.OrderedConsumer(ctx, rollStream, jetstream.OrderedConsumerConfig{}) // one pass, however many agents there are
 	if err != nil {
 		return nil, err
 	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	next, err := c.Messages()
+	if err != nil {
+		return nil, err
+	}
+	defer next.Stop()
 	all := map[string]entry{}
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(rollSubject+"*"))
-	if err != nil {
-		return nil, err
-	}
-	for subject := range info.State.Subjects {
-		m, err := s.GetLastMsgForSubject(ctx, subject)
-		if errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, nats.ErrMsgNotFound) {
-			continue
-		}
+	for left := info.NumPending; left > 0; {
+		m, err := next.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			return all, err
 		}
-		var e entry
-		if len(m.Data) > 0 && json.Unmarshal(m.Data, &e) == nil {
-			all[strings.TrimPrefix(subject, rollSubject)] = e
+		about, err := m.Metadata()
+		if err != nil {
+			return all, err
 		}
+		left = about.NumPending // one that is replaced meanwhile comes later, so the last always comes
+		agent := strings.TrimPrefix(m.Subject(), rollSubject)
+		var e entry
+		if len(m.Data()) == 0 || json.Unmarshal(m.Data(), &e) != nil {
+			delete(all, agent)
+			continue
+		}
+		all[agent] = e
 	}
 	return all, nil
 }
