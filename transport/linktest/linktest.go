@@ -25,6 +25,10 @@ type Adapter struct {
 	Within func(t *testing.T, test func(t *testing.T))
 	// Reconnects is how often in a row the line is cut and healed; 0 is a hundred times.
 	Reconnects int
+	// SideBySide has the tests run in parallel, for a transport that waits more than it works.
+	// Goroutines that are left are then for the package's TestMain to find: in one test it cannot
+	// be told whose they are.
+	SideBySide bool
 }
 
 // Plainly calls test with t.
@@ -49,6 +53,9 @@ func Run(t *testing.T, a Adapter) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			if a.SideBySide {
+				t.Parallel()
+			}
 			a.Within(t, func(t *testing.T) { c.run(newWorld(t, a)) })
 		})
 	}

@@ -32,8 +32,10 @@ type world struct {
 // newWorld returns a world without processes. When the test ends, so do its Links, its
 // processes and the Network, in this order, and no goroutine may be left.
 func newWorld(t *testing.T, a Adapter) *world {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	if !a.SideBySide {
+		before := goleak.IgnoreCurrent()
+		t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	}
 	w := &world{T: t, traits: a.Traits, reconnects: a.Reconnects, Network: a.New(t)}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, fmt.Errorf("not within %v", patience))
 	w.ctx = ctx

@@ -21,6 +21,7 @@ func TestExternalLink(t *testing.T) {
 		Traits:     adapter.Traits,
 		Within:     adapter.Within,
 		Reconnects: 10,
+		SideBySide: true,
 	})
 }
 
