@@ -3,9 +3,11 @@ package natscluster
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,10 +18,14 @@ import (
 	"github.com/argocd-fabric/argocd-agent/e2e/stack"
 )
 
+// rounds is how often everything is hurt. One is enough to see that nothing is lost; how long nothing comes
+// differs from time to time.
+var rounds = flag.Int("rounds", 1, "how often each fault is made")
+
 // Whatever is killed, nothing is lost, nothing comes twice, and soon all flows again.
 func TestFaults(t *testing.T) {
 	w := newWorld(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(4**rounds)*patience)
 	defer cancel()
 	flowing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -34,18 +40,22 @@ func TestFaults(t *testing.T) {
 	}
 	arrived(t, ctx, flows, time.Now().Add(2*time.Second))
 
-	for _, fault := range []struct {
+	faults := []struct {
 		name string
 		do   func(*testing.T, context.Context)
 	}{
 		{"the leader of a stream is killed", func(t *testing.T, ctx context.Context) { w.lose(t, ctx, w.leader(t, ctx, "DOWN_edge-leaf")) }},
 		{"the server of an agent is killed", func(t *testing.T, ctx context.Context) { w.lose(t, ctx, int(w.doors[0].at.Load())) }},
+		{"a server is drained and restarted", func(t *testing.T, ctx context.Context) { w.drain(t, ctx, w.leader(t, ctx, "UP_edge-client")) }},
 		{"the servers are restarted one by one", w.roll},
 		{"the principal is killed", func(t *testing.T, ctx context.Context) {
 			w.principal.Kill()
 			require.NoError(t, w.principal.Start(ctx))
 		}},
-	} {
+	}
+	silences := map[string][]time.Duration{}
+	for i := range len(faults) * *rounds {
+		fault := faults[i%len(faults)]
 		began := time.Now()
 		fault.do(t, ctx)
 		over := time.Now()
@@ -53,9 +63,14 @@ func TestFaults(t *testing.T) {
 			silence, err := f.again(ctx, began, over)
 			require.NoError(t, err, fault.name)
 			t.Logf("%s: %s: nothing came for %v", fault.name, f.name, silence.Round(10*time.Millisecond))
+			silences[fault.name] = append(silences[fault.name], silence.Round(100*time.Millisecond))
 			require.Less(t, silence, patience, "%s: %s", fault.name, f.name)
 		}
 		arrived(t, ctx, flows, time.Now())
+	}
+	for name, all := range silences {
+		slices.Sort(all)
+		t.Logf("%s: nothing came for %v", name, all)
 	}
 
 	stop()
@@ -89,7 +104,15 @@ func (w *world) lose(t *testing.T, ctx context.Context, node int) {
 	require.NoError(t, w.nodes[node].Start(ctx))
 }
 
-// roll restarts the servers as a StatefulSet does.
+// drain restarts a server as the StatefulSet in deploy/nats does, by its preStop.
+func (w *world) drain(t *testing.T, ctx context.Context, node int) {
+	t.Logf("drained is %s", w.nodes[node].Name())
+	require.NoError(t, w.nodes[node].Signal(syscall.SIGUSR2))
+	require.NoError(t, w.nodes[node].Wait(ctx))
+	require.NoError(t, w.nodes[node].Start(ctx))
+}
+
+// roll restarts the servers, in the order of a StatefulSet, without draining them.
 func (w *world) roll(t *testing.T, ctx context.Context) {
 	for _, node := range slices.Backward(w.nodes) {
 		require.NoError(t, node.Restart(ctx))

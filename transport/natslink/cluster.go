@@ -48,8 +48,8 @@ type ClusterConfig struct {
 
 // Times of a cluster.
 const (
-	clusterPatience = time.Second            // for one answer about a stream
-	clusterAttempts = 10                     // to get it
+	clusterPatience = 500 * time.Millisecond // for one answer about a stream: a server that is killed gives none
+	clusterAttempts = 24                     // to get it: while a leader is chosen, too
 	clusterAtDoor   = 2 * time.Second        // below the timeout of auth_callout
 	kickEvery       = 250 * time.Millisecond // what is to be closed is closed again
 	sweepEvery      = 10 * time.Second       // connections are compared with the servers' lists
@@ -119,8 +119,8 @@ func (k *cluster) open(ctx context.Context) (stores []jetstream.JetStream, err e
 
 // connect connects to the servers, and has them ask who may connect.
 func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, err error) {
-	for range hubStores {
-		nc, err := k.dial(ctx, "store", "_INBOX_store", k.asUser())
+	for i := range hubStores {
+		nc, err := k.dial(ctx, i, "store", "_INBOX_store", k.asUser())
 		if err != nil {
 			return nil, err
 		}
@@ -137,10 +137,10 @@ func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, er
 	if k.kept, err = openRoll(ctx, k.vault, stores[0]); err != nil {
 		return nil, err
 	}
-	if err := k.hear(k.hub[0]); err != nil {
+	if err := k.hear(); err != nil {
 		return nil, err
 	}
-	sys, err := k.dial(ctx, "system", "_INBOX_system", k.asToken(systemAccount))
+	sys, err := k.dial(ctx, 0, "system", "_INBOX_system", k.asToken(systemAccount))
 	if err != nil {
 		return nil, k.unanswered(err)
 	}
@@ -156,8 +156,8 @@ func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, er
 	if err := k.recall(ctx); err != nil {
 		return nil, err
 	}
-	for range hubWires {
-		nc, err := k.dial(ctx, "agents", "_INBOX_wire", k.asToken(agentsAccount))
+	for i := range hubWires {
+		nc, err := k.dial(ctx, i, "agents", "_INBOX_wire", k.asToken(agentsAccount))
 		if err != nil {
 			return nil, k.unanswered(err)
 		}
@@ -166,14 +166,18 @@ func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, er
 	return stores, k.hearDeletions(k.hub[0])
 }
 
-// hear has the servers' questions answered. Those of several principals would be answered by one.
-func (k *cluster) hear(nc *nats.Conn) error {
-	_, err := nc.QueueSubscribe(server.AuthCalloutSubject, "principal", k.answer.take)
-	if err == nil {
-		err = nc.FlushTimeout(connectPatience)
-	}
-	if err != nil {
-		return fmt.Errorf("natslink: answer who may connect: %w", err)
+// hear has the servers' questions answered, on connections to all of them: whoever was connected to one
+// that is gone comes to another at once, this process too, and would be refused only after auth_callout's
+// timeout if the one connection that hears of it was to the same.
+func (k *cluster) hear() error {
+	for _, nc := range k.hub {
+		_, err := nc.QueueSubscribe(server.AuthCalloutSubject, "principal", k.answer.take)
+		if err == nil {
+			err = nc.FlushTimeout(connectPatience)
+		}
+		if err != nil {
+			return fmt.Errorf("natslink: answer who may connect: %w", err)
+		}
 	}
 	return nil
 }

@@ -39,17 +39,8 @@ var errNoStream = errors.New("stream is gone")
 func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
 	s.vault.gate.RLock()
 	defer s.vault.gate.RUnlock()
-	nc, epoch := s.js.Conn(), s.end().Epoch
-	answers := make(chan *nats.Msg, batchRows+1)
-	inbox, err := nc.ChanSubscribe(nc.NewInbox(), answers)
-	if err != nil {
-		return batch{}, fmt.Errorf("natslink: read %s: %w", s.name, err)
-	}
-	b, err := s.upToDate(ctx, seq, inbox.Subject, answers)
-	// The connection may be gone, and with it the subscription.
-	if e := inbox.Unsubscribe(); err == nil && e != nil {
-		err = e
-	}
+	epoch := s.end().Epoch
+	b, err := s.upToDate(ctx, seq)
 	if err != nil {
 		return batch{}, fmt.Errorf("natslink: read %s from %d: %w", s.name, seq, err)
 	}
@@ -62,11 +53,11 @@ func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
 // upToDate is request of a replica that has all that is known to be in the stream. Any replica may
 // answer, and a moment after the leader has confirmed a message some may not have it yet: what
 // they lack would be taken for what is not there.
-func (s *stream) upToDate(ctx context.Context, seq uint64, reply string, answers <-chan *nats.Msg) (batch, error) {
+func (s *stream) upToDate(ctx context.Context, seq uint64) (batch, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readPatience, errBehind)
 	defer cancel()
 	for {
-		b, err := s.request(ctx, seq, reply, answers)
+		b, err := s.insist(ctx, seq)
 		if err != nil || b.more || s.vault.replicas <= 1 {
 			return b, err
 		}
@@ -99,40 +90,78 @@ func (s *stream) follows(ctx context.Context, seq uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	m, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.name, request)
-	if err != nil {
-		return false, err
-	}
-	var answer struct{ Error *jetstream.APIError }
-	err = json.Unmarshal(m.Data, &answer)
-	switch {
-	case err != nil:
-		return false, err
-	case answer.Error == nil:
-		return true, nil
-	case answer.Error.Code == http.StatusNotFound:
-		return false, nil // the last of it was a tombstone, and is forgotten
-	}
-	return false, answer.Error
+	follows := false
+	err = s.patiently(ctx, s.vault.patience, func(ctx context.Context) error {
+		m, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.name, request)
+		if err != nil {
+			return err
+		}
+		var answer struct{ Error *jetstream.APIError }
+		err = json.Unmarshal(m.Data, &answer)
+		switch {
+		case err != nil:
+			return err
+		case answer.Error == nil:
+			follows = true
+		case answer.Error.Code != http.StatusNotFound: // else the last of it was a tombstone, and is forgotten
+			return answer.Error
+		}
+		return nil
+	})
+	return follows, err
 }
 
-func (s *stream) request(ctx context.Context, seq uint64, reply string, answers <-chan *nats.Msg) (batch, error) {
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
-	defer cancel()
+// insist is request, and again if nothing comes: elsewhere a server may be gone before it has answered, and
+// nobody says so. Each time it waits longer, for those that have much to do.
+func (s *stream) insist(ctx context.Context, seq uint64) (batch, error) {
+	silence := readPatience
+	if !s.here() {
+		silence = 2 * s.vault.patience
+	}
+	for {
+		b, err := s.request(ctx, seq, silence)
+		if !errors.Is(err, errSilent) {
+			return b, err
+		}
+		s.vault.suspect()
+		silence *= 2
+	}
+}
+
+// errSilent says that a server does not answer.
+var errSilent = errors.New("the server does not answer")
+
+func (s *stream) request(ctx context.Context, seq uint64, silence time.Duration) (b batch, err error) {
+	nc := s.js.Conn()
+	answers := make(chan *nats.Msg, batchRows+1)
+	inbox, err := nc.ChanSubscribe(nc.NewInbox(), answers) // its own, for what comes late is no answer to another
+	if err != nil {
+		return batch{}, err
+	}
+	defer func() {
+		// The connection may be gone, and with it the subscription.
+		if e := inbox.Unsubscribe(); err == nil && e != nil {
+			b, err = batch{}, e
+		}
+	}()
 	request, err := json.Marshal(map[string]any{"seq": max(seq, 1), "batch": batchRows, "max_bytes": batchBytes})
 	if err != nil {
 		return batch{}, err
 	}
-	if err := s.js.Conn().PublishRequest("$JS.API.DIRECT.GET."+s.name, reply, request); err != nil {
+	if err := nc.PublishRequest("$JS.API.DIRECT.GET."+s.name, inbox.Subject, request); err != nil {
 		return batch{}, err
 	}
-	var b batch
+	late := time.NewTimer(silence)
+	defer late.Stop()
 	for {
 		select {
 		case m := <-answers:
 			if end, err := s.take(&b, m); end || err != nil {
 				return b, err
 			}
+			late.Reset(silence)
+		case <-late.C:
+			return batch{}, errSilent
 		case <-ctx.Done():
 			return batch{}, context.Cause(ctx)
 		}

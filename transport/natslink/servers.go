@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"strconv"
@@ -64,13 +65,14 @@ func (k *cluster) asToken(account string) nats.Option {
 	return nats.TokenHandler(func() string { return k.answer.token(account) })
 }
 
-// dial connects to one of the servers, and again to one of them whenever it is gone. Servers that
-// are only about to start are waited for.
-func (k *cluster) dial(ctx context.Context, what, inbox string, as nats.Option) (*nats.Conn, error) {
+// dial connects to one of the servers, to the first-th if it is there, and again to the next of them
+// whenever it is gone: so several connections are to several servers. Servers that are only about to start
+// are waited for.
+func (k *cluster) dial(ctx context.Context, first int, what, inbox string, as nats.Option) (*nats.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
 	for asked := 0; ; {
-		nc, err := k.dialOnce(what, inbox, as)
+		nc, err := k.dialOnce(first, what, inbox, as)
 		if err == nil {
 			return nc, nil
 		}
@@ -95,15 +97,17 @@ func adviceOn(err error) string {
 	return ""
 }
 
-func (k *cluster) dialOnce(what, inbox string, as nats.Option) (*nats.Conn, error) {
+func (k *cluster) dialOnce(first int, what, inbox string, as nats.Option) (*nats.Conn, error) {
 	all := make([]string, len(k.to.URLs))
-	for i, u := range k.to.URLs {
+	for i := range all {
+		u := k.to.URLs[(first+i)%len(all)]
 		all[i] = "nats://" + u[strings.Index(u, "://")+3:] // TLS is the dialer's
 	}
 	return nats.Connect(strings.Join(all, ","), as,
 		nats.Name("argocd-agent principal, "+what),
 		nats.SetCustomDialer(plug{k.to}),
 		nats.SkipHostLookup(),
+		nats.DontRandomize(),
 		nats.IgnoreDiscoveredServers(),
 		nats.IgnoreAuthErrorAbort(), // it is this process that lets itself in
 		nats.CustomInboxPrefix(inbox),
@@ -229,7 +233,21 @@ type pong[T any] struct {
 // gather is how long the answers of all servers are waited for, after the last of them.
 const gather = 500 * time.Millisecond
 
-// ping asks all servers something, and returns the answers of those that answer.
+// active returns how many servers there are, as one of them says, or more than there can be. One that is
+// killed is counted for a while.
+func active(ctx context.Context, nc *nats.Conn) int {
+	ctx, cancel := context.WithTimeout(ctx, gather)
+	defer cancel()
+	var answer server.ServerStatsMsg
+	m, err := nc.RequestWithContext(ctx, "$SYS.REQ.SERVER.PING.STATSZ", nil)
+	if err != nil || json.Unmarshal(m.Data, &answer) != nil || answer.Stats.ActiveServers == 0 {
+		return math.MaxInt
+	}
+	return answer.Stats.ActiveServers
+}
+
+// ping asks all servers something, and returns the answers of those that answer. It waits for no more once
+// there are as many as servers.
 func ping[T any](ctx context.Context, nc *nats.Conn, what string, options any) ([]pong[T], error) {
 	fail := func(err error) ([]pong[T], error) {
 		return nil, fmt.Errorf("natslink: ask the servers %s: %w", what, err)
@@ -238,6 +256,7 @@ func ping[T any](ctx context.Context, nc *nats.Conn, what string, options any) (
 	if err != nil {
 		return fail(err)
 	}
+	servers := active(ctx, nc)
 	answers := make(chan *nats.Msg, 64)
 	sub, err := nc.ChanSubscribe(nc.NewInbox(), answers)
 	if err != nil {
@@ -250,7 +269,7 @@ func ping[T any](ctx context.Context, nc *nats.Conn, what string, options any) (
 	var all []pong[T]
 	late := time.NewTimer(gather)
 	defer late.Stop()
-	for {
+	for len(all) < servers {
 		select {
 		case m := <-answers:
 			var p pong[T]
@@ -264,4 +283,5 @@ func ping[T any](ctx context.Context, nc *nats.Conn, what string, options any) (
 			return nil, context.Cause(ctx)
 		}
 	}
+	return all, nil
 }

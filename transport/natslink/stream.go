@@ -265,9 +265,10 @@ func (s *stream) callFor(ctx context.Context, patience time.Duration, f func(con
 	return s.patiently(ctx, patience, f)
 }
 
-// patiently calls f, and again if it takes too long. A server that does not answer may be
-// in trouble.
+// patiently calls f, and again if it takes too long, or if the replicas of the stream choose a leader. A
+// server that does not answer may be in trouble.
 func (s *stream) patiently(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+	until := time.Now().Add(election)
 	for attempt := 1; ; attempt++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -279,7 +280,9 @@ func (s *stream) patiently(ctx context.Context, patience time.Duration, f func(c
 		switch {
 		case err == nil:
 			return nil
-		case !late && !s.leaderless(ctx, err, attempt) || attempt == s.vault.attempts:
+		case late && attempt < s.vault.attempts:
+		case !late && time.Now().Before(until) && s.leaderless(ctx, err, attempt):
+		default:
 			return cause(ctx, err)
 		}
 		s.vault.suspect()
@@ -288,18 +291,35 @@ func (s *stream) patiently(ctx context.Context, patience time.Duration, f func(c
 
 // leaderless reports whether an attempt has failed because the replicas of the stream, or of all that
 // is known of streams, have no leader now, as when its server has gone. It waits then: they choose
-// another. A stream that is gone looks the same, so that it is not believed for long.
+// another. A stream that is gone looks the same, so that it is asked for now and then.
 func (s *stream) leaderless(ctx context.Context, err error, attempt int) bool {
 	var api *jetstream.APIError
 	electing := errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
-		errors.As(err, &api) && api.Code == http.StatusServiceUnavailable
-	return electing && !s.here() && attempt <= maxElection && sleep(ctx, electionPause) == nil
+		errors.As(err, &api) && (api.Code == http.StatusServiceUnavailable || api.ErrorCode == errCodeInProcess)
+	if !electing || s.here() || attempt%lookForIt == 0 && s.vanished(ctx) {
+		return false
+	}
+	return sleep(ctx, electionPause) == nil
 }
 
-// Bounds of waiting for a leader, beside what the client waits by itself.
+// errCodeInProcess is JetStream's code for a message that was sent before, and is being stored.
+const errCodeInProcess = 10158
+
+// vanished reports whether it is known that there is no such stream.
+func (s *stream) vanished(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.vault.patience) // those without a leader say so late
+	defer cancel()
+	_, err := s.js.Stream(ctx, s.name)
+	return errors.Is(err, jetstream.ErrStreamNotFound)
+}
+
+// Bounds of waiting for a leader, beside what the client waits by itself. Who does not wait for as long as
+// servers need, 4 to 9 seconds and a little, fails and tries again after a pause that grows: a leader that
+// is there would not be noticed for seconds.
 const (
-	maxElection   = 4
-	electionPause = 250 * time.Millisecond
+	election      = 12 * time.Second
+	electionPause = 100 * time.Millisecond
+	lookForIt     = 4 // attempts
 )
 
 // goneAfter is how long a stream that is being deleted may take to be gone.

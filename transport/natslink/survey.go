@@ -19,7 +19,7 @@ func visitor(ctx context.Context, to ClusterConfig, log *zap.Logger) (*cluster, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("natslink: %w", err)
 	}
-	nc, err := k.dial(ctx, "visitor", "_INBOX_visitor", k.asUser())
+	nc, err := k.dial(ctx, 0, "visitor", "_INBOX_visitor", k.asUser())
 	if err != nil {
 		return nil, nil, err
 	}
