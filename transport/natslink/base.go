@@ -13,8 +13,8 @@ type base interface {
 	// open has it serve, and returns connections to where streams are kept. After an error there is
 	// nothing to close.
 	open(ctx context.Context) ([]jetstream.JetStream, error)
-	// keep keeps it serving until ctx is done.
-	keep(ctx context.Context)
+	// keep keeps it serving until ctx is done. If it must not serve any more it says so, and why.
+	keep(ctx context.Context, unfit func(error))
 	// close ends it.
 	close()
 	// way returns the way to an agent. It is called once for each Link.

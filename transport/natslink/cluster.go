@@ -68,6 +68,7 @@ type cluster struct {
 	answer *callout
 	calls  *calls
 	guard  *guard
+	lease  *lease
 	*vault
 
 	hub   []*nats.Conn // in the account HUB; these are set by open
@@ -94,6 +95,7 @@ func newCluster(c HubConfig) (*cluster, error) {
 	}
 	k.vault = newVault("", newTroubles(c.Alarms, strings.Join(k.to.URLs, ",")))
 	k.patience, k.attempts, k.replicas = clusterPatience, clusterAttempts, k.to.Replicas
+	k.lease = newLease(c.Presence.Process, c.Logger)
 	k.calls = newCalls(k.kick)
 	k.guard = newGuard(c.Authenticate, c.Credentials, newCallers(c.Logger, k.calls.connected, k.calls.sever), c.Logger)
 	k.guard.strangers, k.guard.patience, k.guard.single = c.Strangers, clusterAtDoor, true
@@ -135,6 +137,9 @@ func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, er
 		return nil, err
 	}
 	if k.kept, err = openRoll(ctx, k.vault, stores[0]); err != nil {
+		return nil, err
+	}
+	if err := k.lease.take(ctx, stores[0], k.to.Replicas, k.hub); err != nil {
 		return nil, err
 	}
 	if err := k.hear(); err != nil {
@@ -192,8 +197,13 @@ func (k *cluster) close() {
 	k.guard.close()
 }
 
-func (k *cluster) keep(ctx context.Context) {
+func (k *cluster) keep(ctx context.Context, unfit func(error)) {
 	var all sync.WaitGroup
+	all.Go(func() {
+		if err := k.lease.keep(ctx); err != nil {
+			unfit(err)
+		}
+	})
 	all.Go(func() { k.guard.watch(ctx, k.calls.sever) })
 	all.Go(func() { k.tend(ctx) })
 	all.Go(func() { k.renew(ctx) })

@@ -106,7 +106,7 @@ func (e *embedded) connect() (stores []jetstream.JetStream, err error) {
 	return stores, e.node.hearDeletions(e.conns[0])
 }
 
-func (e *embedded) keep(ctx context.Context) {
+func (e *embedded) keep(ctx context.Context, _ func(error)) {
 	var all sync.WaitGroup
 	all.Go(func() { (&keeper{node: e.node, admit: e.admit, anew: e.guard.restarted}).run(ctx) })
 	all.Go(func() { e.guard.watch(ctx, e.node.sever) })

@@ -107,8 +107,8 @@ func NewHub(c HubConfig) (*Hub, error) {
 	return h, nil
 }
 
-// Run serves agents until ctx is done. It may be called once. A store or a server that
-// fails meanwhile does not end it: see Troubles.
+// Run serves agents until ctx is done, or another principal has taken its place on servers elsewhere. It
+// may be called once. A store or a server that fails meanwhile does not end it: see Troubles.
 func (h *Hub) Run(ctx context.Context) (err error) {
 	defer h.serving.End()
 	if h.stores, err = h.base.open(ctx); err != nil {
@@ -118,13 +118,15 @@ func (h *Hub) Run(ctx context.Context) (err error) {
 	h.serving.Begin()
 	// The base is kept until the last Link is closed.
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, unfit := context.WithCancelCause(ctx)
+	defer unfit(nil)
 	var keeping sync.WaitGroup
-	keeping.Go(func() { h.base.keep(kept) })
+	keeping.Go(func() { h.base.keep(kept, func(why error) { err = why; unfit(why) }) })
 	<-ctx.Done()
 	h.closeLinks()
 	stop()
 	keeping.Wait()
-	return nil
+	return err
 }
 
 func (h *Hub) closeLinks() {
