@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
 )
 
 // defaultSilence is how long a watch may show nothing: an API server shows at least a
@@ -33,6 +35,7 @@ type follower struct {
 	log     *zap.Logger
 	silence time.Duration // how long a watch may show nothing
 	patient time.Duration // how long a list, or a page of one, may take
+	reach   backend.Reach
 
 	mu     sync.Mutex
 	failed int // how many requests have, one after the other
@@ -120,6 +123,7 @@ func (f *follower) attempt(ctx context.Context, request func() error) error {
 	if ctx.Err() != nil {
 		return err
 	}
+	f.reach.Note(time.Now(), err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {

@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
 // A script is what lists and watches are answered.
@@ -100,6 +102,45 @@ func TestFollowingNeitherHammersNorFloodsTheLog(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAClusterThatCannotBeFollowedIsAway follows one that refuses everything for a minute.
+func TestAClusterThatCannotBeFollowedIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		f := newFollower("things", zap.NewNop())
+		s := &Store{follow: map[resource.Kind]*follower{"Thing": f, "Other": newFollower("others", zap.NewNop())}}
+		ctx, stop := context.WithCancel(t.Context())
+		failed := 0
+		err := follow(ctx, f, &entries{all: map[string]entry{}, changed: make(chan struct{}, 1)},
+			func(ctx context.Context, _ metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+				if time.Since(began) >= time.Minute {
+					return whole(ctx)
+				}
+				if since, why := s.Away(); failed > 0 {
+					require.Equal(t, began, since)
+					require.ErrorContains(t, why, "follow things: ")
+					require.ErrorIs(t, why, io.EOF)
+				}
+				failed++
+				return nil, io.EOF
+			},
+			func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				if time.Since(began) < time.Minute {
+					failed++
+					return nil, io.EOF
+				}
+				stop()
+				return watch.NewFake(), nil
+			})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Greater(t, failed, many)
+		f.reach.Note(time.Now(), nil) // what the watch that ended this would have
+		since, why := s.Away()
+		require.Zero(t, since)
+		require.NoError(t, why)
+		synctest.Wait()
+	})
 }
 
 // A ticking watch shows a bookmark a minute.

@@ -88,7 +88,10 @@ type Store struct {
 	follow map[resource.Kind]*follower
 }
 
-var _ backend.Store = (*Store)(nil)
+var (
+	_ backend.Store  = (*Store)(nil)
+	_ backend.Remote = (*Store)(nil)
+)
 
 // New returns a Store. It does not reach out.
 func New(cfg Config) (*Store, error) {
@@ -144,6 +147,17 @@ func (s *Store) Run(ctx context.Context) error {
 		})
 	}
 	return g.Wait()
+}
+
+// Away implements backend.Remote: it is since when one of the kinds has not been followed. An API server
+// that is cut off without a word is noticed once a watch has been silent for too long, or the connection.
+func (s *Store) Away() (since time.Time, why error) {
+	for _, f := range s.follow {
+		if at, err := f.reach.Away(); !at.IsZero() && (since.IsZero() || at.Before(since)) {
+			since, why = at, fmt.Errorf("kubestore: follow %s: %w", f.name, err)
+		}
+	}
+	return since, why
 }
 
 // scope returns the only namespace in which there are objects of a kind, "" for all.

@@ -11,6 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
@@ -50,6 +53,36 @@ func TestServerGoesAndComesBack(t *testing.T) {
 		require.Equal(t, &first, w.next().Put)
 		require.Empty(t, w.events)
 	}
+}
+
+// TestAServerThatIsGoneIsAway stops the server until that is told, and starts it again.
+func TestAServerThatIsGoneIsAway(t *testing.T) {
+	h := startHost(t)
+	said := make(chan string, 100)
+	cfg := h.config()
+	cfg.Log = zaptest.NewLogger(t, zaptest.WrapOptions(zap.Hooks(func(e zapcore.Entry) error { said <- e.Message; return nil })))
+	until := func(message string) {
+		for m := range said {
+			if m == message {
+				return
+			}
+		}
+	}
+	s, err := New(cfg)
+	require.NoError(t, err)
+	h.run(s)
+	require.NoError(t, s.mirror.whole(t.Context()))
+	before := time.Now()
+	h.stop()
+	until("the bucket cannot be followed, which is tried again")
+	since, why := s.Away()
+	require.Error(t, why)
+	require.True(t, since.After(before))
+	h.start()
+	until("the bucket is followed again")
+	since, why = s.Away()
+	require.NoError(t, why)
+	require.Zero(t, since)
 }
 
 // TestServerIsNotThereAtFirst starts a store before its server.

@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
 )
 
 // errAgain is given where what is followed has to be looked at again, and nothing is wrong
@@ -22,6 +24,7 @@ type follower struct {
 	mirror *mirror
 	conn   *nats.Conn
 	check  time.Duration
+	reach  *backend.Reach
 	doubt  <-chan struct{} // somebody knows better than the mirror
 	again  <-chan struct{} // the connection is another
 	log    *zap.Logger
@@ -46,6 +49,7 @@ func (f *follower) run(ctx context.Context) error {
 		case errors.Is(err, errAgain):
 			continue
 		}
+		f.reach.Note(time.Now(), err)
 		if f.failed++; f.failed == many {
 			f.log.Warn("the bucket cannot be followed, which is tried again", zap.Error(err), zap.NamedError("connection", f.conn.LastError()))
 		}
@@ -99,6 +103,7 @@ func (f *follower) round(ctx context.Context) error {
 			return err
 		}
 	}
+	f.reach.Note(time.Now(), nil)
 	if f.failed >= many {
 		f.log.Info("the bucket is followed again", zap.Int("failed", f.failed))
 	}

@@ -91,11 +91,15 @@ type Config struct {
 type Store struct {
 	cfg    Config
 	mirror *mirror
+	reach  *backend.Reach
 	doubt  chan struct{} // holds a token if the mirror may be behind
 	bucket chan *bucket  // holds the bucket once Run runs
 }
 
-var _ backend.Store = (*Store)(nil)
+var (
+	_ backend.Store  = (*Store)(nil)
+	_ backend.Remote = (*Store)(nil)
+)
 
 // New returns a Store. It does not reach out.
 func New(cfg Config) (*Store, error) {
@@ -105,7 +109,7 @@ func New(cfg Config) (*Store, error) {
 	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Second)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
 	cfg.Check = cmp.Or(cfg.Check, 5*time.Second)
-	return &Store{cfg: cfg, mirror: newMirror(cfg.Log), doubt: make(chan struct{}, 1), bucket: make(chan *bucket, 1)}, nil
+	return &Store{cfg: cfg, mirror: newMirror(cfg.Log), reach: &backend.Reach{}, doubt: make(chan struct{}, 1), bucket: make(chan *bucket, 1)}, nil
 }
 
 // Run follows the bucket until ctx is done, and returns the cause. A server that cannot be
@@ -119,11 +123,14 @@ func (s *Store) Run(ctx context.Context) error {
 	defer c.close()
 	s.bucket <- c.bucket
 	f := follower{
-		bucket: c.bucket, mirror: s.mirror, conn: c.Conn, check: s.cfg.Check,
+		bucket: c.bucket, mirror: s.mirror, conn: c.Conn, check: s.cfg.Check, reach: s.reach,
 		doubt: s.doubt, again: c.again, log: s.cfg.Log.With(zap.String("bucket", s.cfg.Bucket)),
 	}
 	return f.run(ctx)
 }
+
+// Away implements backend.Remote. A server that is gone is noticed at the next Check.
+func (s *Store) Away() (since time.Time, why error) { return s.reach.Away() }
 
 // Identity returns the stable identity of the bucket, which is made, as is the bucket, if
 // there is none: however many ask at the same time, all are told the same. It needs no Run,

@@ -43,6 +43,7 @@ func adapterFlags(f shell.Flags) []cli.Flag {
 // A cluster is where one side's objects are, and what else a program needs of it.
 type cluster struct {
 	store    backend.Store
+	remote   backend.Remote              // the store, where it is of another process; else nil
 	run      func(context.Context) error // the store works while it runs; nil: always
 	rest     *rest.Config                // of its Kubernetes API; nil where there is none
 	secrets  secrets

@@ -73,7 +73,7 @@ func runAgent(c *cli.Context) error {
 		return err
 	}
 	log.Info("agent starts", zap.String("agent", cfg.Name), zap.Stringer("mode", cfg.Rules.Mode), zap.String("version", version()))
-	return s.program.run(c.Context, run, beside...)
+	return s.program.run(c.Context, run, s.cluster.remote, beside...)
 }
 
 func agentRules(c *cli.Context) (r resource.Rules, err error) {

@@ -5,8 +5,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/argocd-fabric/argocd-agent/backend"
 )
 
 func TestHealthTellsTheTruth(t *testing.T) {
@@ -46,4 +49,33 @@ func TestStartedOnce(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, ask("/readyz"))
 	require.Equal(t, http.StatusOK, ask("/startupz"), "what has started stays so")
 	require.Equal(t, http.StatusOK, ask("/livez"))
+}
+
+// A remote is away since a time.
+type remote struct{ since time.Time }
+
+func (r remote) Away() (time.Time, error) { return r.since, errors.New("connection refused") }
+
+func TestABackendThatIsAwayForLongMakesUnready(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		on   backend.Remote
+		want string // "" is ready
+	}{
+		"in this process":      {nil, ""},
+		"there":                {remote{}, ""},
+		"away for a moment":    {remote{now.Add(-30 * time.Second)}, ""},
+		"away for a long time": {remote{now.Add(-90 * time.Second)}, "the backend cannot be reached, for 1m30s now, and what is known of it may be old: connection refused\n"},
+	} {
+		h := health(func() error { return nil }, within(30*time.Second, c.on, func() time.Time { return now }))
+		code := map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable}
+		for path, ready := range map[string]bool{"/livez": true, "/readyz": c.want == "", "/startupz": c.want == ""} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			require.Equal(t, code[ready], w.Code, "%s: %s", name, path)
+			if !ready {
+				require.Equal(t, c.want, w.Body.String())
+			}
+		}
+	}
 }

@@ -67,7 +67,7 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
-	k.store, k.run = store, store.Run
+	k.store, k.remote, k.run = store, store, store.Run
 	home, err := kubestore.NewHome(kubestore.HomeConfig{REST: cfg, Namespace: namespace, Log: log})
 	if err != nil {
 		return k, err

@@ -63,7 +63,7 @@ func openNATS(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster, err 
 	if err != nil {
 		return k, err
 	}
-	k.store, k.run, k.identity = store, store.Run, store.Identity
+	k.store, k.remote, k.run, k.identity = store, store, store.Run, store.Identity
 	k.keep = keepFile(stateDir(c), log)
 	return k, nil
 }

@@ -77,7 +77,7 @@ func runPrincipal(c *cli.Context) error {
 		return err
 	}
 	log.Info("principal starts", zap.String("identity", cfg.Identity), zap.String("version", version()))
-	return h.program.run(c.Context, run, beside...)
+	return h.program.run(c.Context, run, h.cluster.remote, beside...)
 }
 
 func mismatchPolicy(c *cli.Context) (resource.Mismatch, error) {

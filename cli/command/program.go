@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/cli/tracing"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
@@ -24,6 +25,7 @@ func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done, what an agent has heard over gRPC or with --nats-mode client, and, without Kubernetes, the key for what is secret; empty is the folder state in --nats-store-dir"),
 		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
 		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez, /readyz and /startupz; 0 is off"),
+		f.Duration("unready-after", "", 30*time.Second, "for which `duration` the backend must be out of reach for /readyz to say that the program is not ready; it is again once the backend is"),
 		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),
 	}, traceFlags(f), pprofFlags(f), logFlags(f))
 }
@@ -31,9 +33,10 @@ func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 // A program is what the principal and an agent have in common.
 type program struct {
 	tick    time.Duration
-	health  string // the address of its probes
-	metrics string // the address of its metrics
-	pprof   string // the address of its profiles
+	health  string        // the address of its probes
+	unready time.Duration // after which a backend that is away makes it unready
+	metrics string        // the address of its metrics
+	pprof   string        // the address of its profiles
 	paces   *session.Paces
 	traces  *tracing.Tracing // nil: none are made
 	log     *zap.Logger
@@ -45,6 +48,9 @@ func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
 		return p, err
 	}
 	if p.tick, err = shell.Positive(c, "resync-tick"); err != nil {
+		return p, err
+	}
+	if p.unready, err = shell.Positive(c, "unready-after"); err != nil {
 		return p, err
 	}
 	for flag, address := range map[string]*string{"healthz-port": &p.health, "metrics-port": &p.metrics} {
@@ -66,12 +72,14 @@ type part interface {
 	Ready() error
 }
 
-// run runs a program until ctx is done, which is no failure, or a part of it fails. Others
+// run runs a program on a backend until ctx is done, which is no failure, or a part of it fails. Others
 // that are nil are left out.
-func (p program) run(ctx context.Context, main part, others ...func(context.Context) error) error {
+func (p program) run(ctx context.Context, main part, on backend.Remote, others ...func(context.Context) error) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return main.Run(inner) })
-	g.Go(func() error { return page{"healthz-port", p.health, health(main.Ready)}.Run(inner) })
+	g.Go(func() error {
+		return page{"healthz-port", p.health, health(main.Ready, within(p.unready, on, time.Now))}.Run(inner)
+	})
 	g.Go(func() error { return profiles(p.pprof)(inner) })
 	if p.traces != nil {
 		g.Go(func() error { return p.traces.Run(inner) })

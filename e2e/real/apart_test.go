@@ -1,6 +1,7 @@
 package real
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -168,11 +169,26 @@ func unseen(t *testing.T, w *world) {
 	a.hub.remove(t, "unseen")
 	before := w.lists(t)
 	// A restarted API server knows of nothing that happened before.
-	require.NoError(t, w.hub.Process(stack.APIServer).Restart(t.Context()))
+	w.without(t, w.hub, w.principal, a.program)
 	w.api.Set(netfault.Healthy)
 	within(t, time.Minute, a.spoke.gone("unseen"))
 	require.Greater(t, w.lists(t), before, "the principal had to list anew")
 	require.True(t, w.principal.Running())
+	within(t, patience, w.principal.ready)
+	w.without(t, a.spoke.Cluster, a.program, w.principal)
+	within(t, patience, a.ready)
+}
+
+// without stops the API server of a cluster until its program says that it cannot work, which is alive
+// all the same, and neither a reason to restart it nor one for the program on the other side.
+func (w *world) without(t *testing.T, c *stack.Cluster, its, other *program) {
+	server := c.Process(stack.APIServer)
+	require.NoError(t, server.Stop(t.Context()))
+	within(t, patience, func(ctx context.Context) error { return its.answers(ctx, "/readyz", http.StatusServiceUnavailable) })
+	require.NoError(t, its.answers(t.Context(), "/livez", http.StatusOK))
+	require.NoError(t, its.answers(t.Context(), "/startupz", http.StatusOK))
+	require.NoError(t, other.answers(t.Context(), "/readyz", http.StatusOK))
+	require.NoError(t, server.Start(t.Context()))
 }
 
 // lists counts how often the principal has listed Applications.

@@ -39,6 +39,7 @@ func (w *world) program(t *testing.T, c *stack.Cluster, kubeconfig, client strin
 			"--nats-store-dir", filepath.Join(w.dir, name),
 			"--nats-monitor-listen", fmt.Sprint("127.0.0.1:", nats),
 			"--healthz-port", fmt.Sprint(health),
+			"--unready-after", "2s",
 		}, args),
 		Env:   append(env, "TMPDIR="+w.tmp(), client),
 		Ready: p.ready,
