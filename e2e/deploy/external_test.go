@@ -24,54 +24,59 @@ import (
 // outside is where agents reach the NATS servers.
 const outside = "nats.example.com"
 
-// commands are typed at the top of a checkout; deploy/nats/README.md has them.
-const commands = `
+// commands are typed at the top of a checkout; deploy/nats/README.md has them. What is in onLoopback is
+// for this machine.
+const (
+	commands = `
 argocd-agentctl pki init
+argocd-agentctl pki issue principal --dns principal.example.com
 argocd-agentctl nats init --dns nats.example.com
 kubectl apply -k deploy/overlays/nats-external
 `
+	onLoopback = `argocd-agentctl nats init --ip 127.0.0.1 --renew`
+)
 
 // testServersElsewhere installs a principal whose NATS servers are elsewhere, as it is written, and
-// holds that each pod is given what it asks for: nats-server takes its configuration, with the keys and
-// certificates that were made, and these are good for the names by which everybody finds the servers.
+// runs what the pods would run: with the files that they are given, the keys and certificates that were
+// made, and the rights that are granted. The principal becomes ready.
 func testServersElsewhere(t *testing.T, s *stack.Stack, hub *stack.Cluster) {
-	typeIn(t, commands, map[string]string{
-		"argocd-agentctl": built(t, "argocd-agentctl"), "kubectl": s.Binaries().Path("kubectl"),
-	}, "KUBECONFIG="+hub.Kubeconfig())
-
+	bin := built(t, "argocd-agent", "argocd-agentctl")
+	programs := map[string]string{"argocd-agentctl": filepath.Join(bin, "argocd-agentctl"), "kubectl": s.Binaries().Path("kubectl")}
+	typeIn(t, commands, programs, "KUBECONFIG="+hub.Kubeconfig())
 	servers := read[appsv1.StatefulSet](t, hub, "apps/v1/statefulsets", "argocd-agent-nats").Spec.Template.Spec
-	theirs := mounted(t, hub, servers, "/etc/nats")
-	takenByServer(t, servers.Containers[0], theirs)
-
 	principal := read[appsv1.Deployment](t, hub, "apps/v1/deployments", "argocd-agent-principal").Spec.Template.Spec
-	own := mounted(t, hub, principal, "/app/config/nats")
-	named := 0
-	for _, e := range principal.Containers[0].Env {
-		if file, is := strings.CutPrefix(e.Value, "/app/config/nats/"); is {
-			require.NotEmpty(t, own[file], e.Name)
-			named++
-		}
-	}
-	require.Equal(t, 5, named)
-
+	theirs, own := mounted(t, hub, servers, "/etc/nats"), mounted(t, hub, principal, "/app/config/nats")
 	params := read[corev1.ConfigMap](t, hub, "v1/configmaps", "argocd-agent-params").Data
+	requireNamed(t, theirs["tls.crt"], own["ca.crt"], params["principal.nats.url"], theirs["peers.conf"])
+
+	typeIn(t, onLoopback, programs, "KUBECONFIG="+hub.Kubeconfig())
+	urls := startServers(t, s, servers, mounted(t, hub, servers, "/etc/nats"))
+	startPrincipal(t, s, hub, filepath.Join(bin, "argocd-agent"), principal, own, map[string]string{
+		"principal.nats.url": strings.Join(urls, ","), "principal.metrics.port": "0", "principal.admin.listen": "",
+		"principal.redis.server.address": "", "principal.redis.proxy.listen": "",
+	})
+}
+
+// requireNamed expects that the servers' certificate is good, by a CA, for the names by which agents,
+// the principal and the servers find them.
+func requireNamed(t *testing.T, certificate, ca, urls, peers string) {
 	hosts := []string{outside}
-	for text := range strings.SplitSeq(params["principal.nats.url"], ",") {
+	for text := range strings.SplitSeq(urls, ",") {
 		u, err := url.Parse(text)
 		require.NoError(t, err)
 		hosts = append(hosts, u.Hostname())
 	}
-	for _, route := range regexp.MustCompile(`nats-route://([^:]+):`).FindAllStringSubmatch(theirs["peers.conf"], -1) {
+	for _, route := range regexp.MustCompile(`nats-route://([^:]+):`).FindAllStringSubmatch(peers, -1) {
 		hosts = append(hosts, route[1])
 	}
 	require.Len(t, hosts, 7)
 	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM([]byte(own["ca.crt"])))
-	block, _ := pem.Decode([]byte(theirs["tls.crt"]))
-	certificate, err := x509.ParseCertificate(block.Bytes)
+	require.True(t, roots.AppendCertsFromPEM([]byte(ca)))
+	block, _ := pem.Decode([]byte(certificate))
+	parsed, err := x509.ParseCertificate(block.Bytes)
 	require.NoError(t, err)
 	for _, host := range hosts {
-		_, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: host})
+		_, err := parsed.Verify(x509.VerifyOptions{Roots: roots, DNSName: host})
 		require.NoError(t, err, host)
 	}
 }
@@ -88,15 +93,19 @@ func typeIn(t *testing.T, lines string, programs map[string]string, env ...strin
 	}
 }
 
-// built builds one of the product's programs.
-func built(t *testing.T, program string) string {
+// built builds some of the product's programs, and returns the folder that they are in.
+func built(t *testing.T, programs ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), program)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cli/"+program)
+	folder := t.TempDir() + string(filepath.Separator)
+	args := []string{"build", "-o", folder}
+	for _, p := range programs {
+		args = append(args, "./cli/"+p)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = filepath.Join("..", "..")
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
-	return path
+	return folder
 }
 
 // read reads an object of ours from an API server.
@@ -147,24 +156,4 @@ func mounted(t *testing.T, c *stack.Cluster, pod corev1.PodSpec, folder string) 
 	}
 	require.NotEmpty(t, files, folder)
 	return files
-}
-
-// takenByServer has nats-server look at the configuration that a pod has, as the pod would start it.
-func takenByServer(t *testing.T, c corev1.Container, files map[string]string) {
-	dir := t.TempDir()
-	for name, text := range files {
-		text = strings.ReplaceAll(text, "/etc/nats/", dir+"/")
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	program, err := stack.NATSServer(t.Context(), t.Output())
-	require.NoError(t, err)
-	require.Equal(t, []string{"nats-server"}, c.Command)
-	args := []string{"-t"}
-	for _, arg := range c.Args {
-		args = append(args, strings.ReplaceAll(arg, "/etc/nats", dir))
-	}
-	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Env = []string{"POD_NAME=" + c.Name + "-0"}
-	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", output)
 }

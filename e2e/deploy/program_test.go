@@ -39,7 +39,7 @@ func variables(t *testing.T, binary, program string) (out []string) {
 }
 
 func TestWhatIsNamedIsThere(t *testing.T) {
-	binary := built(t, "argocd-agent")
+	binary := filepath.Join(built(t, "argocd-agent"), "argocd-agent")
 	for _, c := range []struct {
 		program string
 		more    []string
