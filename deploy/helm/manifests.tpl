@@ -21,12 +21,12 @@ them: nothing, as long as no value is given.
 {{ toYaml .object }}
 {{- end }}
 
-{{- /* Shows the settings: those of params.yaml, with the patches in the files named, and the value params on top. */ -}}
+{{- /* Shows the settings: those of params.yaml, with patches, and the value params on top. */ -}}
 {{- define "argocd-agent.params" }}
 {{- $o := fromYaml (.root.Files.Get "files/params.yaml") }}
 {{- $_ := set $o.data (printf "%s.namespace" .program) .root.Release.Namespace }}
-{{- range .files }}
-{{- range $key, $value := (fromYaml ($.root.Files.Get .)).data }}
+{{- range .patches }}
+{{- range $key, $value := .data }}
 {{- if kindIs "invalid" $value }}{{ $_ := unset $o.data $key }}{{ else }}{{ $_ := set $o.data $key $value }}{{ end }}
 {{- end }}
 {{- end }}
@@ -34,7 +34,19 @@ them: nothing, as long as no value is given.
 {{- include "argocd-agent.object" (dict "root" .root "object" $o) }}
 {{- end }}
 
-{{- /* Shows the Deployment, with what the patches in the files named add to it. */ -}}
+{{- /* Returns ports, as {ports: …}, with those that a patch adds and without those that it deletes by a key. */ -}}
+{{- define "argocd-agent.ports" }}
+{{- $gone := list }}
+{{- $all := .ports }}
+{{- range .patch }}
+{{- if hasKey . "$patch" }}{{ $gone = append $gone (index . $.key) }}{{ else }}{{ $all = append $all . }}{{ end }}
+{{- end }}
+{{- $left := list }}
+{{- range $all }}{{ if not (has (index . $.key) $gone) }}{{ $left = append $left . }}{{ end }}{{ end }}
+{{- toYaml (dict "ports" $left) }}
+{{- end }}
+
+{{- /* Shows the Deployment, with what patches say of it. */ -}}
 {{- define "argocd-agent.deployment" }}
 {{- $v := .root.Values }}
 {{- $o := fromYaml (.root.Files.Get "files/deployment.yaml") }}
@@ -44,11 +56,14 @@ them: nothing, as long as no value is given.
 {{- $_ := set $container "image" (printf "%s:%s" $v.image.repository $v.image.tag) }}
 {{- with $v.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end }}
 {{- with $v.resources }}{{ $_ := set $container "resources" . }}{{ end }}
-{{- range .files }}
-{{- $patch := (fromYaml ($.root.Files.Get .)).spec.template.spec }}
-{{- range $key := list "env" "ports" "volumeMounts" }}
-{{- $_ := set $container $key (concat (index $container $key) (default list (index (first $patch.containers) $key))) }}
+{{- range .patches }}
+{{- $patch := .spec.template.spec }}
+{{- $ours := first $patch.containers }}
+{{- range $key := list "env" "volumeMounts" }}
+{{- $_ := set $container $key (concat (default list (index $ours $key)) (index $container $key)) }}
 {{- end }}
+{{- $ports := fromYaml (include "argocd-agent.ports" (dict "ports" $container.ports "patch" $ours.ports "key" "containerPort")) }}
+{{- $_ := set $container "ports" $ports.ports }}
 {{- $_ := set $pod "volumes" (concat $pod.volumes (default list $patch.volumes)) }}
 {{- end }}
 {{- $_ := set $container "env" (concat $container.env $v.extraEnv) }}

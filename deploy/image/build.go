@@ -22,8 +22,8 @@ var programs = []program{
 	{"argocd-agentctl", "Sets up principals and agents, and shows how they stand"},
 }
 
-// platforms are what images are made for, by Go's names.
-var platforms = []string{"amd64", "arm64"}
+// architectures are what images may be made for, by Go's names.
+var architectures = []string{"amd64", "arm64"}
 
 // environment is what of the builder's own could change what is built.
 var environment = []string{"CGO_ENABLED=0", "GOOS=linux", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off"}
@@ -31,17 +31,22 @@ var environment = []string{"CGO_ENABLED=0", "GOOS=linux", "GOAMD64=v1", "GOARM64
 // versionVariable is where the programs keep which release they are.
 const versionVariable = "github.com/argocd-fabric/argocd-agent/cli/command.release"
 
-// build builds the program for linux and an architecture, as the file binary.
-func (p program) build(ctx context.Context, source, architecture, version, binary string) error {
-	binary, err := filepath.Abs(binary)
+// build builds all programs for linux and an architecture, into folder. It is one build, in which
+// the programs are linked beside each other.
+func build(ctx context.Context, source, architecture, version, folder string) error {
+	folder, err := filepath.Abs(folder)
 	if err != nil {
-		return fmt.Errorf("image: build %s: %w", p.name, err)
+		return fmt.Errorf("image: build for %s: %w", architecture, err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X "+versionVariable+"="+version, "-o", binary, "./cli/"+p.name)
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -X " + versionVariable + "=" + version, "-o", folder + string(filepath.Separator)}
+	for _, p := range programs {
+		args = append(args, "./cli/"+p.name)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), append(environment, "GOARCH="+architecture)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("image: build %s for %s: %w: %s", p.name, architecture, err, out)
+		return fmt.Errorf("image: build for %s: %w: %s", architecture, err, out)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -20,21 +19,12 @@ import (
 // user is who the program runs as: nobody in particular, and Argo CD's own number.
 const user = "999:999"
 
-// index builds a program for every platform, and returns its images as one. It says how
-// large they are.
-func (p program) index(ctx context.Context, source, tag string, r release, said io.Writer) (v1.ImageIndex, error) {
-	tmp, err := os.MkdirTemp("", "image")
-	if err != nil {
-		return nil, fmt.Errorf("image: build %s: %w", p.name, err)
-	}
-	defer os.RemoveAll(tmp)
+// index returns the images of a program for some architectures as one. Its binaries are in folder, below
+// their architectures. It says how large they are.
+func (p program) index(folder, tag string, r release, wanted []string, said io.Writer) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, architecture := range platforms {
-		path := filepath.Join(tmp, architecture)
-		if err := p.build(ctx, source, architecture, r.version, path); err != nil {
-			return nil, err
-		}
-		binary, err := os.ReadFile(path)
+	for _, architecture := range wanted {
+		binary, err := os.ReadFile(filepath.Join(folder, architecture, p.name))
 		if err != nil {
 			return nil, fmt.Errorf("image: read %s: %w", p.name, err)
 		}

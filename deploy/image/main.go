@@ -3,7 +3,8 @@
 //	go run . -out ../../dist
 //
 // writes an OCI layout for each, dist/argocd-agent and dist/argocd-agentctl, for linux/amd64
-// and linux/arm64. With -push registry.example.com/team they are sent to a registry as well.
+// and linux/arm64, or for what -platform says. With -push registry.example.com/team they are sent to a
+// registry as well.
 //
 // There are two images, since the two programs have different work and different secrets: one runs
 // beside each Argo CD, the other makes certificates, tokens and registrations, and is what a
@@ -28,6 +29,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -48,38 +52,71 @@ func main() {
 	os.Exit(1)
 }
 
-// run makes the images of all programs, one by one.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+// options are what a command line says.
+type options struct {
+	source, out, version, tag, push string
+	architectures                   []string
+}
+
+// parse reads a command line.
+func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	source := flags.String("source", "../..", "the `folder` with the checkout")
-	out := flags.String("out", "../../dist", "the `folder` to write to, in which each image has a folder of its own")
-	version := flags.String("version", "", "the `version` that the programs say they are; empty is what git says of the checkout")
-	tag := flags.String("tag", "dev", "the `tag` of the images")
-	push := flags.String("push", "", "a registry, and a path there, as `registry.example.com/team`, to which the images are sent too")
+	flags.StringVar(&o.source, "source", "../..", "the `folder` with the checkout")
+	flags.StringVar(&o.out, "out", "../../dist", "the `folder` to write to, in which each image has a folder of its own")
+	flags.StringVar(&o.version, "version", "", "the `version` that the programs say they are; empty is what git says of the checkout")
+	flags.StringVar(&o.tag, "tag", "dev", "the `tag` of the images")
+	flags.StringVar(&o.push, "push", "", "a registry, and a path there, as `registry.example.com/team`, to which the images are sent too")
+	wanted := flags.String("platform", strings.Join(architectures, ","), "the `architectures` of linux that they are made for, with a comma between them")
 	if err := flags.Parse(args); err != nil {
-		return errors.Join(errUsage, err)
+		return o, errors.Join(errUsage, err)
 	}
 	if flags.NArg() > 0 {
 		fmt.Fprintf(stderr, "image: argument %q is not expected; see -help\n", flags.Arg(0))
-		return errUsage
+		return o, errUsage
 	}
-	r, err := releaseOf(ctx, *source, *version)
+	for one := range strings.SplitSeq(*wanted, ",") {
+		if !slices.Contains(architectures, one) || slices.Contains(o.architectures, one) {
+			fmt.Fprintf(stderr, "image: -platform: %q is none of %v, or there twice\n", one, architectures)
+			return o, errUsage
+		}
+		o.architectures = append(o.architectures, one)
+	}
+	return o, nil
+}
+
+// run builds all programs for one architecture after the other, and makes the images of each.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
+	r, err := releaseOf(ctx, o.source, o.version)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "image")
+	if err != nil {
+		return fmt.Errorf("image: build: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	for _, architecture := range o.architectures {
+		if err := build(ctx, o.source, architecture, r.version, filepath.Join(folder, architecture)); err != nil {
+			return err
+		}
+	}
 	for _, p := range programs {
-		index, err := p.index(ctx, *source, *tag, r, stdout)
+		index, err := p.index(folder, o.tag, r, o.architectures, stdout)
 		if err != nil {
 			return err
 		}
-		if err := p.write(*out, *tag, index); err != nil {
+		if err := p.write(o.out, o.tag, index); err != nil {
 			return err
 		}
-		if *push == "" {
+		if o.push == "" {
 			continue
 		}
-		name, err := p.send(ctx, *push, *tag, index)
+		name, err := p.send(ctx, o.push, o.tag, index)
 		if err != nil {
 			return err
 		}

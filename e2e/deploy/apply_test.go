@@ -37,6 +37,7 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 		}
 	}
 	define(t, hub, []byte(serviceMonitor))
+	t.Run("NATS servers elsewhere", func(t *testing.T) { testServersElsewhere(t, s, hub) })
 	kubectl := func(stream []byte, args ...string) (string, error) {
 		args = append([]string{"--kubeconfig", hub.Kubeconfig(), "apply", "--server-side", "--force-conflicts", "--validate=strict"}, args...)
 		cmd := exec.CommandContext(t.Context(), s.Binaries().Path("kubectl"), args...)
@@ -54,7 +55,7 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 	for _, i := range installations {
 		apply(i.name, overlay(t, i.base, i.components, ""))
 	}
-	for _, folder := range append([]string{"overlays/principal", "overlays/agent-managed", "overlays/agent-autonomous", "cert-manager"}, further...) {
+	for _, folder := range append([]string{"overlays/principal", "overlays/nats-external", "overlays/agent-managed", "overlays/agent-autonomous", "nats", "cert-manager"}, further...) {
 		output, err := kubectl(nil, "-k", filepath.Join(root, folder)) // as the README has it
 		require.NoError(t, err, "%s: %s", folder, output)
 	}

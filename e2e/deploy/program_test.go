@@ -1,7 +1,7 @@
 package deploy
 
 import (
-	"os/exec"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,23 +15,27 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// everything returns an installation with all that there is of a program.
-func everything(t *testing.T, program string) set {
+// everything returns an installation with all that there is of a program, and more components.
+func everything(t *testing.T, program string, more ...string) set {
 	for _, i := range installations {
-		if i.base == program && slices.Contains(i.components, program+"/metrics") {
-			return overlay(t, i.base, i.components, "")
+		if i.base == program && slices.Contains(i.components, program+"/metrics") && !slices.Contains(i.components, "principal/nats") {
+			return overlay(t, i.base, append(more, i.components...), "")
 		}
 	}
 	t.Fatal(program)
 	return nil
 }
 
-// variables returns the environment variables that a program says it reads.
-func variables(t *testing.T, binary, program string) (out []string) {
+// variables returns the environment variables that a program reads, by its page in the reference, which
+// is written from its code.
+func variables(t *testing.T, program string) (out []string) {
 	t.Helper()
-	help, err := exec.CommandContext(t.Context(), binary, program, "--help").Output()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reference", "argocd-agent.md"))
 	require.NoError(t, err)
-	for _, v := range regexp.MustCompile(`\$(ARGOCD_[A-Z0-9_]+)`).FindAllStringSubmatch(string(help), -1) {
+	_, text, found := strings.Cut(string(page), "## argocd-agent "+program+"\n")
+	require.True(t, found, program)
+	text, _, _ = strings.Cut(text, "\n## ")
+	for _, v := range regexp.MustCompile("\\| `(ARGOCD_[A-Z0-9_]+)` \\|").FindAllStringSubmatch(text, -1) {
 		out = append(out, v[1])
 	}
 	require.Greater(t, len(out), 20)
@@ -39,21 +43,22 @@ func variables(t *testing.T, binary, program string) (out []string) {
 }
 
 func TestWhatIsNamedIsThere(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "argocd-agent")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cli/argocd-agent")
-	build.Dir = filepath.Join("..", "..")
-	output, err := build.CombinedOutput()
-	require.NoError(t, err, string(output))
-	for _, program := range []string{"principal", "agent"} {
-		t.Run(program, func(t *testing.T) {
-			s, name := everything(t, program), "argocd-agent-"+program
-			known := variables(t, binary, program)
+	for _, c := range []struct {
+		program string
+		more    []string
+	}{{"principal", nil}, {"principal", []string{"principal/nats"}}, {"agent", nil}} {
+		t.Run(strings.Join(append([]string{c.program}, c.more...), " with "), func(t *testing.T) {
+			s, name := everything(t, c.program, c.more...), "argocd-agent-"+c.program
+			known := variables(t, c.program)
 			params := as[corev1.ConfigMap](t, s, "ConfigMap argocd/argocd-agent-params").Data
 			d := as[appsv1.Deployment](t, s, "Deployment argocd/"+name)
 			container := d.Spec.Template.Spec.Containers[0]
 			read := map[string]bool{}
 			for _, e := range container.Env {
 				require.Contains(t, known, e.Name, "the program reads it")
+				if e.ValueFrom == nil {
+					continue
+				}
 				if from := e.ValueFrom.ConfigMapKeyRef; from != nil {
 					require.Equal(t, "argocd-agent-params", from.Name)
 					read[from.Key] = true
@@ -64,9 +69,14 @@ func TestWhatIsNamedIsThere(t *testing.T) {
 			}
 			require.Equal(t, d.Spec.Template.Labels["app.kubernetes.io/name"], d.Spec.Selector.MatchLabels["app.kubernetes.io/name"])
 			requireAccount(t, s, d)
-			requirePorts(t, s, d)
+			requirePorts(t, s, d.Spec.Template)
 		})
 	}
+}
+
+func TestPortsOfNATSServers(t *testing.T) {
+	s := kustomized(t, filepath.Join(root, "nats"))
+	requirePorts(t, s, as[appsv1.StatefulSet](t, s, "StatefulSet argocd/argocd-agent-nats").Spec.Template)
 }
 
 // requireAccount expects that all rights are those of the account that a program runs as.
@@ -85,9 +95,10 @@ func requireAccount(t *testing.T, s set, d appsv1.Deployment) {
 
 // requirePorts expects that Services lead to ports that are there, and that policies let in to
 // all of them but to that of probes, which come from the node.
-func requirePorts(t *testing.T, s set, d appsv1.Deployment) {
+func requirePorts(t *testing.T, s set, pod corev1.PodTemplateSpec) {
+	labels := map[string]string{"app.kubernetes.io/name": pod.Labels["app.kubernetes.io/name"]}
 	var listening, allowed []string
-	for _, p := range d.Spec.Template.Spec.Containers[0].Ports {
+	for _, p := range pod.Spec.Containers[0].Ports {
 		if p.Name != "healthz" {
 			listening = append(listening, p.Name)
 		}
@@ -96,13 +107,13 @@ func requirePorts(t *testing.T, s set, d appsv1.Deployment) {
 		switch u.GetKind() {
 		case "Service":
 			service := as[corev1.Service](t, s, name)
-			require.Equal(t, d.Spec.Selector.MatchLabels, service.Spec.Selector, name)
+			require.Equal(t, labels, service.Spec.Selector, name)
 			for _, p := range service.Spec.Ports {
 				require.Contains(t, listening, p.TargetPort.StrVal, name)
 			}
 		case "NetworkPolicy":
 			policy := as[networkingv1.NetworkPolicy](t, s, name)
-			require.Equal(t, d.Spec.Selector.MatchLabels, policy.Spec.PodSelector.MatchLabels, name)
+			require.Equal(t, labels, policy.Spec.PodSelector.MatchLabels, name)
 			for _, rule := range policy.Spec.Ingress {
 				for _, p := range rule.Ports {
 					allowed = append(allowed, p.Port.StrVal)

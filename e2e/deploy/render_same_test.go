@@ -27,6 +27,13 @@ var installations = []struct {
 		"argocd-agent-principal",
 		"{autonomous: true, selfRegistration: true, shared: true, persistence: {enabled: true}, serviceMonitor: {enabled: true}}",
 	},
+	{"principal with NATS elsewhere", "principal", []string{"principal/nats"}, "argocd-agent-principal", "nats: {enabled: true}"},
+	{
+		"principal with NATS elsewhere and everything", "principal",
+		[]string{"principal/nats", "principal/autonomous", "principal/self-registration", "principal/shared", "principal/persistent", "principal/metrics"},
+		"argocd-agent-principal",
+		"{nats: {enabled: true}, autonomous: true, selfRegistration: true, shared: true, persistence: {enabled: true}, serviceMonitor: {enabled: true}}",
+	},
 	{"managed agent", "agent", nil, "argocd-agent-agent", ""},
 	{"managed agent, as an overlay", "overlays/agent-managed", nil, "argocd-agent-agent", ""},
 	{
@@ -73,6 +80,40 @@ func TestRightsAreAddedAsTheyAreAppliedAlone(t *testing.T) {
 		require.Len(t, want, len(plain)+len(alone), "%s replaces nothing", component)
 		requireSame(t, want, overlay(t, base, []string{component}, ""))
 	}
+}
+
+// The overlay nats-external has, beside the servers, what the chart connects to them.
+func TestOverlayOfServersElsewhere(t *testing.T) {
+	want := templated(t, "argocd-agent-principal", argocd, "nats: {enabled: true}")
+	maps.Copy(want, kustomized(t, filepath.Join(root, "nats")))
+	requireSame(t, want, kustomized(t, filepath.Join(root, "overlays", "nats-external")))
+}
+
+func TestValuesOfServersElsewhere(t *testing.T) {
+	s := templated(t, "argocd-agent-principal", argocd, `
+nats: {enabled: true, urls: ["tls://a:1", "tls://b:2"], replicas: 1, secretName: keys, tlsSecretName: certificates}
+service: {type: LoadBalancer}
+`)
+	params := as[corev1.ConfigMap](t, s, "ConfigMap argocd/argocd-agent-params").Data
+	require.Equal(t, "tls://a:1,tls://b:2", params["principal.nats.url"])
+	require.Equal(t, "1", params["principal.nats.replicas"])
+	require.NotContains(t, params, "principal.nats.leaf-listen")
+	require.Equal(t, corev1.ServiceTypeLoadBalancer, as[corev1.Service](t, s, "Service argocd/argocd-agent-principal").Spec.Type)
+	from := map[string]string{}
+	for _, v := range as[appsv1.Deployment](t, s, "Deployment argocd/argocd-agent-principal").Spec.Template.Spec.Volumes {
+		if v.Name != "nats" {
+			continue
+		}
+		require.Nil(t, v.Secret)
+		for _, source := range v.Projected.Sources {
+			from[source.Secret.Name] = ""
+			for _, item := range source.Secret.Items {
+				require.Equal(t, item.Key, item.Path)
+				from[source.Secret.Name] += item.Key + " "
+			}
+		}
+	}
+	require.Equal(t, map[string]string{"keys": "principal.nk callout.nk ", "certificates": ""}, from)
 }
 
 func TestValuesReachTheObjects(t *testing.T) {

@@ -24,6 +24,14 @@ func TestSchemasRefuseWhatIsWrong(t *testing.T) {
 		{"argocd-agent-principal", "params: {principal.transport: pigeon}", "nats"},
 		{"argocd-agent-principal", "params: {agent.mode: managed}", "agent.mode"},
 		{"argocd-agent-principal", "service: {type: Pigeon}", "LoadBalancer"},
+		{"argocd-agent-principal", "nats: {enabled: true, urls: []}", "urls"},
+		{"argocd-agent-principal", "nats: {urls: [nats-0]}", "pattern"},
+		{"argocd-agent-principal", "nats: {urls: 'tls://nats-0:4222'}", "array"},
+		{"argocd-agent-principal", "nats: {replicas: 2}", "replicas"},
+		{"argocd-agent-principal", "nats: {secretName: ''}", "pattern"},
+		{"argocd-agent-principal", "nats: {secret: x}", "secret"},
+		{"argocd-agent-principal", "{nats: {enabled: true}, params: {principal.nats.leaf-listen: ':7422'}}", "principal.nats.leaf-listen"}, // there is none
+		{"argocd-agent-principal", "params: {principal.nats.url: 'tls://nats-0:4222'}", "principal.nats.url"},                              // it is nats.urls
 		{"argocd-agent-principal", "persistence: {size: much}", "pattern"},
 		{"argocd-agent-principal", "autonomous: 1", "boolean"},
 		{"argocd-agent-principal", "extraEnv: [{name: A, values: x}]", "values"},
