@@ -16,9 +16,8 @@ import (
 
 // A warden looks whether an application-controller of the control plane would reconcile
 // agents' Applications. A principal does not start beside one. One that comes later is told
-// to the log and by a metric, and nothing else is done about it: a principal that ended, or
-// was not ready and so cut off from its agents, would leave the Applications to that
-// controller altogether.
+// to the log and by a metric, and nothing else is done about it: a principal that ended would
+// leave the Applications to that controller altogether.
 type warden struct {
 	controllers func(context.Context) ([]hybrid.Controller, error) // nil: there is no cluster to have any
 	destination bool                                               // see hybrid.Hub
