@@ -55,8 +55,13 @@ type stream struct {
 // settings is brought to these where that loses nothing, and refused otherwise.
 func newStream(ctx context.Context, v *vault, js jetstream.JetStream, c streamConfig) (*stream, error) {
 	s := &stream{streamConfig: c, vault: v, js: js, cond: newCondition(v.store), kick: make(chan struct{}, 1)}
-	// A machine that starts a whole fleet is slow, and to ask again makes it slower.
-	if err := s.callFor(ctx, startPatience, s.open); err != nil {
+	// A machine that starts a whole fleet is slow, and to ask again makes it slower. Elsewhere a server may
+	// be gone that was asked.
+	patience := startPatience
+	if !s.here() {
+		patience = requestPatience
+	}
+	if err := s.callFor(ctx, patience, s.open); err != nil {
 		s.cond.drop()
 		return nil, fmt.Errorf("natslink: open stream %s: %w", c.name, err)
 	}
