@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -15,6 +16,9 @@ const IgnoreLabel = "argocd-agent.argoproj-labs.io/ignore-sync"
 // Exclude returns o as it is to be seen: if it carries the IgnoreLabel it is Excluded
 // and has no Parts, so that nothing of it travels; if not it is o.
 func Exclude(o resource.Object) resource.Object {
+	if !strings.Contains(o.Parts[resource.Meta], IgnoreLabel) {
+		return o // which is so of nearly all, and is asked each time that one is shown or written
+	}
 	if resource.ParseMetadata(o.Parts[resource.Meta]).Labels[IgnoreLabel] == "true" {
 		return excluded(o)
 	}

@@ -55,7 +55,7 @@ func (e *Engine) Account(now time.Time, k resource.Key) Account {
 	}
 	a := Account{
 		Known: en.local != nil || en.told != nil || en.sent != "" || en.opaque.Row != "", Owned: e.owns(k, resource.Spec),
-		Said: en.sent, Lost: en.lost, Told: digest(en.told), Writing: en.busy, Tries: en.tries, Failure: en.failure,
+		Said: en.sent, Lost: en.lost, Told: en.toldOf, Writing: en.busy, Tries: en.tries, Failure: en.failure,
 		Taken: e.taken(en), Refused: en.fault, Unreadable: en.opaque.Text, Unfit: en.unfit.text, Withheld: en.denied, Held: en.held,
 		Whole: e.InStep(), Awaits: e.awaited(k, en),
 	}

@@ -14,7 +14,7 @@ func (e *Engine) decide(now time.Time, k resource.Key, en *entry) []Action {
 	}
 	e.note(k, en)
 	e.follow(k, en)
-	if e.row(k, en).Digest() != en.unfit.row {
+	if en.unfit != (unfit{}) && e.row(k, en).Digest() != en.unfit.row {
 		en.unfit = unfit{}
 	}
 	out := append(e.settle(now, k, en), e.publish(k, en, en.lost)...)
@@ -41,7 +41,7 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 	default:
 		a = Write{*goal}
 	}
-	same := en.triedOf == digest(en.told)
+	same := en.triedOf == en.toldOf
 	if a == en.tried || same && (en.fault != "" || en.tries > 0 && now.Before(en.retry)) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (e *Engine) settle(now time.Time, k resource.Key, en *entry) []Action {
 	}
 	e.lay(k, en, goal)
 	e.tally.note(en.local, goal)
-	en.tried, en.triedOf, en.busy, en.fault = a, digest(en.told), true, ""
+	en.tried, en.triedOf, en.busy, en.fault = a, en.toldOf, true, ""
 	return []Action{a}
 }
 

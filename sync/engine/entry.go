@@ -12,6 +12,7 @@ type entry struct {
 	local *resource.Object // as the store last showed it; nil is absent
 
 	told   *Record           // the peer's row; nil is none
+	toldOf resource.Digest   // its Digest, which is asked for often
 	opaque opaque            // a later one that cannot be read; told stays in force
 	heard  bool              // told is the peer's word, or taken for it; else nothing is known
 	at     uint64            // its place in the copy; 0 if it is only taken for it
@@ -82,15 +83,15 @@ func (en *entry) keeps(p resource.Part, want, have string) bool {
 	return x.told != "" && x.told == resource.Sum(want) && x.kept == resource.Sum(have)
 }
 
-// record takes note of what our log holds.
-func (en *entry) record(w Body) {
+// record takes note of what our log holds, and its Digest.
+func (en *entry) record(w Body, d resource.Digest) {
 	if r, ok := w.(Record); ok {
 		if r.UID != en.uid {
 			en.died = false
 		}
 		en.uid, en.after = r.UID, r.After
 	}
-	en.sent, en.lost = w.Digest(), false
+	en.sent, en.lost = d, false
 }
 
 // spent reports whether there is nothing to know of the key.
@@ -103,7 +104,7 @@ func (en *entry) row() resource.Digest {
 	if en.opaque.again {
 		return en.opaque.Row
 	}
-	return digest(en.told)
+	return en.toldOf
 }
 
 func digest(r *Record) resource.Digest {

@@ -103,7 +103,7 @@ func (en *entry) faulty() string {
 // and if it is the same row there is nothing to be read.
 func (e *Engine) puzzle(en *entry, k resource.Key, u Unreadable) {
 	before := en.row()
-	if u.Row == digest(en.told) {
+	if u.Row == en.toldOf {
 		en.opaque = opaque{}
 	} else {
 		en.opaque = opaque{u, u.Row == en.opaque.Row}

@@ -6,12 +6,19 @@ import "github.com/argocd-fabric/argocd-agent/sync/resource"
 // While a write is under way the row waits for its outcome, and one that is to be sealed for
 // the peer's key.
 func (e *Engine) publish(k resource.Key, en *entry, again bool) []Action {
-	w := e.want(k, en)
-	if en.busy || unsealed(k, w) || w.Digest() == en.sent && !again {
+	if en.busy {
 		return nil
 	}
-	e.log.set(k, en.sent, w.Digest())
-	en.record(w)
+	w := e.want(k, en)
+	if unsealed(k, w) {
+		return nil
+	}
+	d := w.Digest()
+	if d == en.sent && !again {
+		return nil
+	}
+	e.log.set(k, en.sent, d)
+	en.record(w, d)
 	e.owe(en)
 	return send(k, w)
 }
@@ -20,7 +27,7 @@ func (e *Engine) publish(k resource.Key, en *entry, again bool) []Action {
 // will never take a word that this object is not synchronised.
 func (e *Engine) want(k resource.Key, en *entry) Body {
 	w := e.row(k, en)
-	if r, ok := w.(Record); ok && w.Digest() == en.unfit.row {
+	if r, ok := w.(Record); ok && en.unfit.row != "" && w.Digest() == en.unfit.row {
 		return Record{UID: r.UID, By: r.By, After: r.After, Phase: Excluded}
 	}
 	return w
@@ -160,7 +167,7 @@ func (e *Engine) tell(k resource.Key, en *entry, r *Record) {
 	if from != to {
 		e.stirred, e.vain = true, 0
 	}
-	if en.told != nil {
+	if en.told != nil && en.told.Parts[resource.Meta] != "" {
 		before := resource.ParseMetadata(en.told.Parts[resource.Meta])
 		en.keys = en.keys.Overlay(before.Keys(), resource.Metadata{})
 	}
@@ -173,5 +180,5 @@ func (e *Engine) tell(k resource.Key, en *entry, r *Record) {
 			en.dead = en.dead.without(r.UID) // it may have been brought back with its identity
 		}
 	}
-	en.told, en.heard = r, true
+	en.told, en.toldOf, en.heard = r, to, true
 }

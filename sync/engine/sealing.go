@@ -84,6 +84,6 @@ func (e *Engine) reseal(now time.Time, k resource.Key, en *entry) []Action {
 // presume takes our row to be in the log.
 func (e *Engine) presume(k resource.Key, en *entry) {
 	if w := e.want(k, en); !unsealed(k, w) {
-		en.record(w)
+		en.record(w, w.Digest())
 	}
 }

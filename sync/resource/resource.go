@@ -144,6 +144,24 @@ type Digest string
 // Sum returns the Digest of a list of texts: the first 16 bytes, in hexadecimal, of the
 // SHA-256 of each text behind its length in 8 bytes.
 func Sum(texts ...string) Digest {
+	var small [256]byte // what fits here is hashed without garbage
+	b := small[:0]
+	for _, t := range texts {
+		if len(b)+8+len(t) > cap(b) {
+			return sumLarge(texts)
+		}
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(t))), t...)
+	}
+	return digestOf(sha256.Sum256(b))
+}
+
+func digestOf(sum [sha256.Size]byte) Digest {
+	var text [32]byte
+	hex.Encode(text[:], sum[:16])
+	return Digest(text[:])
+}
+
+func sumLarge(texts []string) Digest {
 	s := summer{sha256.New(), make([]byte, 0, 512)}
 	var size [8]byte
 	for _, t := range texts {
@@ -152,7 +170,7 @@ func Sum(texts ...string) Digest {
 		s.add(t)
 	}
 	s.Write(s.piece)
-	return Digest(hex.EncodeToString(s.Sum(s.piece[:0])[:16]))
+	return digestOf([sha256.Size]byte(s.Sum(s.piece[:0])))
 }
 
 // A summer hashes texts piece by piece: copies of them as a whole, which are large, would be much

@@ -73,8 +73,8 @@ func encodeParts(parts resource.Parts) ([]byte, error) {
 }
 
 func decodeParts(data []byte) (parts resource.Parts, err error) {
-	var named map[string]json.RawMessage
-	if err := json.Unmarshal(data, &named); err != nil {
+	named, err := membersOf(data)
+	if err != nil {
 		return parts, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	for name, raw := range named {

@@ -203,9 +203,12 @@ func Posted(t transport.Message) (written time.Time, traceparent string) {
 
 // extensions returns the extensions as text, which is what they are on most links.
 func extensions(ev event.Event) map[string]string {
-	out := map[string]string{}
-	for k, v := range ev.Extensions() {
-		if s, err := types.Format(v); err == nil {
+	all := ev.Extensions()
+	out := make(map[string]string, len(all))
+	for k, v := range all {
+		if s, ok := v.(string); ok {
+			out[k] = s
+		} else if s, err := types.Format(v); err == nil {
 			out[k] = s
 		}
 	}
