@@ -17,10 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/argocd-fabric/argocd-agent/backend/kubeapis"
 )
 
 var (
@@ -43,11 +44,11 @@ type HomeConfig struct {
 // sides. Errors wrap fs.ErrNotExist and fs.ErrExist where an object lacks or is there, and
 // fs.ErrPermission where the API server says that the program may not.
 type Home struct {
-	cfg       HomeConfig
-	client    dynamic.Interface
-	watcher   dynamic.Interface // without end
-	metadata  metadata.Interface
-	discovery *discovery.DiscoveryClient
+	cfg      HomeConfig
+	client   dynamic.Interface
+	watcher  dynamic.Interface // without end
+	metadata metadata.Interface
+	apis     *kubeapis.Client
 }
 
 // NewHome returns a Home. It does not reach out.
@@ -74,7 +75,7 @@ func NewHome(cfg HomeConfig) (*Home, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
 	}
-	serves, err := discovery.NewDiscoveryClientForConfigAndClient(c.rest, &limited)
+	serves, err := kubeapis.New(c.rest, &limited)
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"k8s.io/client-go/discovery"
 )
 
 // Served is what an API server says of itself: whoever it knows may ask.
@@ -21,13 +19,13 @@ type Served struct {
 
 // Served asks the API server what it serves. Groups that do not answer are left out.
 func (h *Home) Served(ctx context.Context) (s Served, err error) {
-	version, err := h.discovery.ServerVersionWithContext(ctx)
+	version, err := h.apis.Version(ctx)
 	if err != nil {
 		return s, fmt.Errorf("kubestore: version of the API server: %w", err)
 	}
 	s.Version = version.Major + "." + version.Minor
-	_, lists, err := h.discovery.ServerGroupsAndResourcesWithContext(ctx)
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+	lists, err := h.apis.All(ctx)
+	if err != nil {
 		return s, fmt.Errorf("kubestore: what the API server serves: %w", err)
 	}
 	kinds := map[string]bool{}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
-	"k8s.io/client-go/discovery"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
+	"github.com/argocd-fabric/argocd-agent/backend/kubeapis"
 	"github.com/argocd-fabric/argocd-agent/cli/check"
 	"github.com/argocd-fabric/argocd-agent/cli/kube"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
@@ -104,7 +104,7 @@ func (p *principalCheck) each(try func(approach, context.Context) (string, error
 }
 
 // reached is a stage: whether the API server answers.
-func (p *principalCheck) reached(context.Context) (string, error) {
+func (p *principalCheck) reached(ctx context.Context) (string, error) {
 	if p.c.String("backend") != "kubernetes" {
 		return "", check.Skipped("there is no cluster: --backend " + p.c.String("backend"))
 	}
@@ -113,11 +113,11 @@ func (p *principalCheck) reached(context.Context) (string, error) {
 		return "", err
 	}
 	cfg.Timeout = p.c.Duration("timeout")
-	client, err := discovery.NewDiscoveryClientForConfig(cfg)
+	client, err := kubeapis.New(cfg, nil)
 	if err != nil {
 		return "", fmt.Errorf("command: check principal: %w", err)
 	}
-	v, err := client.ServerVersion()
+	v, err := client.Version(ctx)
 	if err != nil {
 		return "", &check.Failure{Err: err, Advice: "see that the API server can be reached, and that --kubeconfig and --kubecontext name it"}
 	}

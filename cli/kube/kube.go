@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -34,16 +34,16 @@ func Connect(kubeconfig, context string) (*rest.Config, error) {
 // Secrets are those of one namespace.
 type Secrets struct {
 	namespace string
-	client    typedv1.SecretInterface
+	client    dynamic.ResourceInterface
 }
 
 // NewSecrets returns the Secrets of a namespace.
 func NewSecrets(cfg *rest.Config, namespace string) (*Secrets, error) {
-	client, err := typedv1.NewForConfig(cfg)
+	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
-	return &Secrets{namespace, client.Secrets(namespace)}, nil
+	return &Secrets{namespace, client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)}, nil
 }
 
 // ErrThere says that a Secret is there already.
@@ -54,8 +54,8 @@ func Missing(err error) bool { return apierrors.IsNotFound(err) }
 
 // Get returns what a Secret holds.
 func (s *Secrets) Get(ctx context.Context, name string) (map[string][]byte, error) {
-	o, err := s.client.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
+	var o corev1.Secret
+	if err := read(ctx, s.client, name, &o); err != nil {
 		return nil, s.fail("read", name, err)
 	}
 	return o.Data, nil
@@ -64,6 +64,7 @@ func (s *Secrets) Get(ctx context.Context, name string) (map[string][]byte, erro
 // Put makes a Secret. One that is there already is ErrThere, unless it may be replaced.
 func (s *Secrets) Put(ctx context.Context, name string, data map[string][]byte, replace bool) error {
 	o := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/part-of": "argocd-agent"}},
 		Type:       corev1.SecretTypeOpaque,
 		Data:       data,
@@ -71,7 +72,7 @@ func (s *Secrets) Put(ctx context.Context, name string, data map[string][]byte, 
 	if len(data["tls.crt"]) > 0 && len(data["tls.key"]) > 0 {
 		o.Type = corev1.SecretTypeTLS
 	}
-	_, err := s.client.Create(ctx, o, metav1.CreateOptions{})
+	err := create(ctx, s.client, o)
 	if apierrors.IsAlreadyExists(err) {
 		if !replace {
 			return s.fail("make", name, ErrThere)
@@ -86,10 +87,11 @@ func (s *Secrets) Put(ctx context.Context, name string, data map[string][]byte, 
 
 // replace gives a Secret other data. Its type cannot change, and stays.
 func (s *Secrets) replace(ctx context.Context, name string, data map[string][]byte) error {
-	o, err := s.client.Get(ctx, name, metav1.GetOptions{})
+	var o corev1.Secret
+	err := read(ctx, s.client, name, &o)
 	if err == nil {
 		o.Data = data
-		_, err = s.client.Update(ctx, o, metav1.UpdateOptions{})
+		err = update(ctx, s.client, &o)
 	}
 	if err != nil {
 		return s.fail("replace", name, err)

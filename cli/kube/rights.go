@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeyaml "k8s.io/apimachinery/pkg/util/yaml"
-	authclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
@@ -90,20 +90,22 @@ func granted(namespace string, rules []rbacv1.PolicyRule) (all []Right) {
 
 // Lacking returns which of rights the one who cfg connects as has not, as the API server says.
 func Lacking(ctx context.Context, cfg *rest.Config, rights []Right) (lacking []Right, err error) {
-	client, err := authclient.NewForConfig(cfg)
+	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("kube: %w", err)
 	}
+	reviews := client.Resource(authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews"))
 	for _, r := range rights {
-		answer, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		ask := authorizationv1.SelfSubjectAccessReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SelfSubjectAccessReview"},
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: r.Namespace, Group: r.Group, Resource: r.Resource, Name: r.Name, Verb: r.Verb,
 			}},
-		}, metav1.CreateOptions{})
-		if err != nil {
+		}
+		if err := create(ctx, reviews, &ask); err != nil {
 			return nil, fmt.Errorf("kube: ask whether it is allowed to %s: %w", r, err)
 		}
-		if !answer.Status.Allowed {
+		if !ask.Status.Allowed {
 			lacking = append(lacking, r)
 		}
 	}

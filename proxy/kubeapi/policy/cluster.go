@@ -9,11 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/argocd-fabric/argocd-agent/backend/kubeapis"
 )
 
 // ClusterConfig says where objects are looked up.
@@ -26,8 +28,8 @@ type ClusterConfig struct {
 type Cluster struct {
 	namespace string
 	meta      metadata.Interface
-	core      typedv1.CoreV1Interface
-	discovery *discovery.DiscoveryClient
+	objects   dynamic.Interface
+	apis      *kubeapis.Client
 	versions  cache[schema.GroupVersion, []metav1.APIResource]
 }
 
@@ -45,10 +47,10 @@ func NewCluster(cfg ClusterConfig) (*Cluster, error) {
 	if c.meta, err = metadata.NewForConfig(known); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
-	if c.core, err = typedv1.NewForConfig(known); err != nil {
+	if c.objects, err = dynamic.NewForConfig(known); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
-	if c.discovery, err = discovery.NewDiscoveryClientForConfig(known); err != nil {
+	if c.apis, err = kubeapis.New(known, nil); err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	return c, nil
@@ -68,14 +70,11 @@ func (c *Cluster) Resource(ctx context.Context, k schema.GroupVersionKind) (Kind
 
 func (c *Cluster) find(ctx context.Context, gv schema.GroupVersion, is func(metav1.APIResource) bool) (Kind, error) {
 	served, err := c.versions.get(gv, func() ([]metav1.APIResource, error) {
-		list, err := c.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+		served, err := c.apis.Resources(ctx, gv)
 		if apierrors.IsNotFound(err) {
 			return nil, nil // which is an answer, and kept
 		}
-		if err != nil {
-			return nil, err
-		}
-		return list.APIResources, nil
+		return served, err
 	})
 	if err != nil {
 		return Kind{}, fmt.Errorf("policy: look up resources of %s: %w", gv, err)
@@ -104,7 +103,11 @@ func (c *Cluster) Get(ctx context.Context, k Kind, namespace, name string) (*met
 // Settings implements Objects. Where there is no argocd-cm, all is as by default.
 func (c *Cluster) Settings(ctx context.Context) (Settings, error) {
 	const name = "argocd-cm"
-	o, err := c.core.ConfigMaps(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	var o corev1.ConfigMap
+	u, err := c.objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o)
+	}
 	if apierrors.IsNotFound(err) {
 		return Settings{}, nil
 	}
@@ -116,7 +119,12 @@ func (c *Cluster) Settings(ctx context.Context) (Settings, error) {
 
 // Involved implements Objects.
 func (c *Cluster) Involved(ctx context.Context, namespace, selector string) (*corev1.ObjectReference, string, error) {
-	list, err := c.core.Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: 1})
+	var list corev1.EventList
+	u, err := c.objects.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(namespace).
+		List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: 1})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.UnstructuredContent(), &list)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("policy: look up events: %w", err)
 	}
