@@ -63,7 +63,7 @@ var rules = []rule{
 	{"proxy/share", []string{"std", "proxy", "go.uber.org/zap/..."}, "bytes are passed on whatever they say, and whatever carries them"},
 	{"proxy", []string{"std", "transport"}, "what live requests share knows neither side nor what is asked"},
 	{"principal/admin", []string{"std", "principal", "sync/journal", "sync/inquiry", "sync/verify", "sync/engine", "sync/ledger", "sync/resource", "transport", "go.uber.org/zap/..."}, "what users ask is answered by what the principal and its agents say"},
-	{"principal/clusterinfo", []string{"std", "github.com/redis/go-redis/v9/...", "go.uber.org/zap/..."}, "what Argo CD shows of a cluster does not depend on how an agent is served, and only this part of the hub knows Redis"},
+	{"principal/clusterinfo", []string{"std", "github.com/gomodule/redigo/redis", "go.uber.org/zap/..."}, "what Argo CD shows of a cluster does not depend on how an agent is served, and only this part of the hub knows Redis"},
 	{"principal/hybrid", []string{"std", "sync/project"}, "whether a hub may reconcile Applications of its own is decided from facts, whoever has collected them"},
 	{"principal/enroll", []string{"std", "sync/resource", "transport", "go.uber.org/zap/...", "k8s.io/apimachinery/pkg/util/validation"}, "who waits to be registered does not depend on where agents are registered"},
 	{"principal", []string{"std", "sync/journal", "sync/trail", "sync/seal", "sync/session", "sync/wire", "sync/project", "sync/engine", "sync/ledger", "sync/verify", "sync/resource", "backend", "proxy", "transport", "go.uber.org/zap/...", "golang.org/x/sync/..."}, "the hub works with any adapter, and without the spoke's code"},

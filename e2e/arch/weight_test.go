@@ -11,6 +11,7 @@ import (
 // set up at every start, and stays in the memory of every agent.
 var heavy = map[string]string{
 	"k8s.io/client-go/kubernetes/scheme": "it has every kind of Kubernetes: use the dynamic client, and for what is served backend/kubeapis",
+	"github.com/redis/go-redis/v9":       "it is as large as a NATS server, for a few commands: principal/clusterinfo has a small one",
 }
 
 func TestProgramsAreWithoutWhatIsHeavy(t *testing.T) {

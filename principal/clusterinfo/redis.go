@@ -10,8 +10,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/gomodule/redigo/redis"
 )
 
 // patience is how long Redis may take for all that is asked of it at once.
@@ -72,24 +71,71 @@ func (r *Redis) Apply(ctx context.Context, put map[string][]byte, drop []string,
 	return nil
 }
 
-func (r *Redis) apply(ctx context.Context, put map[string][]byte, drop []string, lifetime time.Duration) (err error) {
-	conn, err := r.dial(ctx) // the client would, too, but tell a log of its own when that fails
+// apply says all that it has to say, and then reads the answers. The connection ends with ctx, whatever
+// is waited for.
+func (r *Redis) apply(ctx context.Context, put map[string][]byte, drop []string, lifetime time.Duration) error {
+	wire, err := r.dial(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close() // if the client has not taken it
-	client := r.client(conn)
-	defer func() { err = errors.Join(err, client.Close()) }()
+	defer wire.Close()
+	stop := context.AfterFunc(ctx, func() { wire.Close() })
+	defer stop()
+	conn := redis.NewConn(wire, 0, 0)
+	err = r.greet(ctx, conn)
+	if err == nil {
+		err = r.tell(conn, put, drop, lifetime)
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx) // which is why the connection has failed
+	}
+	return err
+}
+
+// greet says who we are, and which of the databases we mean.
+func (r *Redis) greet(ctx context.Context, conn redis.Conn) error {
+	var user, password string
+	if r.cfg.Credentials != nil {
+		var err error
+		if user, password, err = r.cfg.Credentials(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch {
+	case user != "":
+		_, err = conn.Do("AUTH", user, password)
+	case password != "":
+		_, err = conn.Do("AUTH", password)
+	}
+	if err == nil && r.cfg.DB != 0 {
+		_, err = conn.Do("SELECT", r.cfg.DB)
+	}
+	return err
+}
+
+// tell writes and removes entries, as many as there are at once.
+func (r *Redis) tell(conn redis.Conn, put map[string][]byte, drop []string, lifetime time.Duration) error {
 	pack := r.form.packer()
-	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for key, value := range put {
-			p.Set(ctx, key+r.form.ending, pack(value), lifetime)
+	for key, value := range put {
+		if err := conn.Send("SET", key+r.form.ending, pack(value), "PX", lifetime.Milliseconds()); err != nil {
+			return err
 		}
-		for _, key := range drop {
-			p.Del(ctx, key+r.form.ending)
+	}
+	for _, key := range drop {
+		if err := conn.Send("DEL", key+r.form.ending); err != nil {
+			return err
 		}
+	}
+	answers, err := redis.Values(conn.Do("")) // sends them, and reads the answers to all
+	for _, answer := range answers {
+		if refusal, is := answer.(redis.Error); is {
+			return refusal
+		}
+	}
+	if errors.Is(err, redis.ErrNil) { // there was nothing to say
 		return nil
-	})
+	}
 	return err
 }
 
@@ -98,31 +144,6 @@ func (r *Redis) dial(ctx context.Context) (net.Conn, error) {
 		return (&tls.Dialer{Config: r.cfg.TLS}).DialContext(ctx, "tcp", r.cfg.Address)
 	}
 	return (&net.Dialer{}).DialContext(ctx, "tcp", r.cfg.Address)
-}
-
-// client returns a client that begins with conn; it connects again to be refused by its
-// password.
-func (r *Redis) client(conn net.Conn) *redis.Client {
-	first := make(chan net.Conn, 1)
-	first <- conn
-	return redis.NewClient(&redis.Options{
-		Addr: r.cfg.Address,
-		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			select {
-			case conn := <-first:
-				return conn, nil
-			default:
-				return r.dial(ctx)
-			}
-		},
-		DB:                         r.cfg.DB,
-		CredentialsProviderContext: r.cfg.Credentials,
-		ContextTimeoutEnabled:      true,
-		MaxRetries:                 -1, // a Writer comes again
-		PoolSize:                   1,
-		DisableIdentity:            true,
-		MaintNotificationsConfig:   &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
 }
 
 // zipper compresses as Argo CD does. It keeps its writer, which is large.

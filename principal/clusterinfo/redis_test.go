@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -125,6 +126,41 @@ func TestRedisEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, r.Apply(ctx, map[string][]byte{"k": nil}, nil, time.Minute), context.Canceled)
+}
+
+func TestRedisThatSaysNothingIsWaitedForNoLonger(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	met := make(chan net.Conn, 1)
+	go func() {
+		conn, _ := silent.Accept()
+		met <- conn
+		cancel()
+	}()
+	r := newRedis(t, clusterinfo.RedisConfig{Address: silent.Addr().String(), DB: 1})
+	require.ErrorIs(t, r.Apply(ctx, map[string][]byte{"k": nil}, nil, time.Minute), context.Canceled)
+	require.NoError(t, (<-met).Close())
+}
+
+func TestRedisThatRefusesIsAnError(t *testing.T) {
+	server := miniredis.RunT(t)
+	r := newRedis(t, clusterinfo.RedisConfig{Address: server.Addr()})
+	require.NoError(t, r.Apply(t.Context(), nil, nil, time.Minute), "there is nothing to say")
+	server.RequireAuth("secret")
+	require.ErrorContains(t, r.Apply(t.Context(), map[string][]byte{"k": nil}, []string{"l"}, time.Minute), "NOAUTH")
+}
+
+func TestRedisWritesIntoTheDatabaseThatIsMeant(t *testing.T) {
+	server := miniredis.RunT(t)
+	server.RequireAuth("secret")
+	r := newRedis(t, clusterinfo.RedisConfig{
+		Address: server.Addr(), DB: 2, Credentials: func(context.Context) (string, string, error) { return "", "secret", nil },
+	})
+	require.NoError(t, r.Apply(t.Context(), map[string][]byte{"k": nil}, nil, time.Minute))
+	require.True(t, server.DB(2).Exists("k.gz"))
+	require.Empty(t, server.DB(0).Keys())
 }
 
 func TestNewRedisRefusesWhatCannotWork(t *testing.T) {
