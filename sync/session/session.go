@@ -152,10 +152,14 @@ func (s *Session) Run(ctx context.Context) error {
 	defer s.ready.wait()
 	defer s.outbox.wait()
 	defer s.letters.clerk.wait()
-	for _, part := range []func(context.Context) error{s.loop, s.watch, s.receive, s.open} {
+	for _, part := range []func(context.Context) error{s.watch, s.receive, s.open} {
 		g.Go(func() error { return part(ctx) })
 	}
-	return g.Wait()
+	err := s.loop(ctx) // here, as a principal has many sessions: until a part fails, or it is to end
+	if failed := g.Wait(); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // A Status says how a session stands.

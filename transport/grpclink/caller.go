@@ -142,7 +142,7 @@ func (c DialerConfig) dialOptions() []grpc.DialOption {
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: patience}),
 		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(2 * window),
-		grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
+		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(writeBuffer),
 		grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 	}
 }

@@ -12,11 +12,13 @@ import (
 )
 
 // Bounds of what one connection may take. An agent has two calls; the buffers are small
-// because an agent is idle most of the time.
+// because an agent is idle most of the time: what is read is in a buffer of TLS already, and the
+// one for what is written gRPC keeps only as long as it writes.
 const (
-	maxCalls   = 8
-	maxHeaders = 8 << 10
-	buffer     = 8 << 10
+	maxCalls    = 8
+	maxHeaders  = 8 << 10
+	readBuffer  = 2 << 10
+	writeBuffer = 8 << 10
 )
 
 // window is how many bytes of a call may be under way. It is given, so that neither side
@@ -31,7 +33,7 @@ func (c HubConfig) serverOptions(d *desk) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(maxPacket), grpc.MaxSendMsgSize(maxPacket),
 		grpc.MaxConcurrentStreams(maxCalls), grpc.MaxHeaderListSize(maxHeaders),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(2 * window),
-		grpc.ReadBufferSize(buffer), grpc.WriteBufferSize(buffer),
+		grpc.ReadBufferSize(readBuffer), grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(patience),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: max(patience, beats*c.Heartbeat),
