@@ -2,7 +2,6 @@ package principal
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/argocd-fabric/argocd-agent/sync/project"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -51,7 +50,7 @@ func (p Placement) home(k resource.Kind) string {
 // travels reports whether objects of a kind do, and elsewhere whether they may be in any
 // namespace.
 func (p Placement) travels(k resource.Kind) (ok, elsewhere bool) {
-	return slices.Contains(resource.Rules{Mode: p.Mode}.Kinds(), k), k == resource.Application && p.Destination
+	return resource.Rules{Mode: p.Mode}.Travels(k), k == resource.Application && p.Destination
 }
 
 // Out returns the key on the link of the hub's object k; false if that object cannot be one

@@ -141,12 +141,15 @@ func (r Rules) Mirrors(s Side, k Kind, p Part) bool {
 // Kinds returns the kinds that travel.
 func (r Rules) Kinds() (out []Kind) {
 	for _, k := range Kinds() {
-		if owners[k][Spec][r.Mode] != nobody {
+		if r.Travels(k) {
 			out = append(out, k)
 		}
 	}
 	return out
 }
+
+// Travels reports whether a kind is among the Kinds.
+func (r Rules) Travels(k Kind) bool { return owners[k][Spec][r.Mode] != nobody }
 
 // Adopts reports whether side s may take over a local object that is nobody's copy. A
 // principal never does: a spoke cannot overwrite what is the hub's.

@@ -195,15 +195,24 @@ func Posted(t transport.Message) (written time.Time, traceparent string) {
 	if t.Event.Context == nil {
 		return written, ""
 	}
-	if v, ok := t.Event.Extensions()["traceparent"]; ok {
+	if v, ok := extended(t.Event)["traceparent"]; ok {
 		traceparent, _ = v.(string) // else it is none
 	}
 	return t.Event.Time(), traceparent
 }
 
+// extended returns the extensions as they are, which are not to be changed: an event copies them for
+// who asks it.
+func extended(ev event.Event) map[string]any {
+	if c, ok := ev.Context.(*event.EventContextV1); ok {
+		return c.Extensions
+	}
+	return ev.Extensions()
+}
+
 // extensions returns the extensions as text, which is what they are on most links.
 func extensions(ev event.Event) map[string]string {
-	all := ev.Extensions()
+	all := extended(ev)
 	out := make(map[string]string, len(all))
 	for k, v := range all {
 		if s, ok := v.(string); ok {

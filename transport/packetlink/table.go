@@ -167,7 +167,10 @@ func (t *Table) take(kind byte, b []byte, now time.Time) (rest []byte, err error
 			err = e.log.answered(marking, func() { e.log.marks(all) })
 		}
 	case frameMessage:
-		rest, err = t.message(b)
+		var size int
+		if size, err = t.message(b, false); err == nil {
+			rest = b[size:]
+		}
 	case frameChange:
 		rest, err = t.change(b)
 	default:
@@ -213,17 +216,20 @@ func (t *Table) change(b []byte) (rest []byte, err error) {
 	if before == nil {
 		return nil, errDelta
 	}
+	size := 0
 	record, err := applyDelta(before, change, mux.MaxPacket+2*transport.MaxMessage)
 	if err == nil {
-		b, err = t.message(record)
+		size, err = t.message(record, true)
 	}
-	if err == nil && len(b) > 0 {
+	if err == nil && size < len(record) {
 		err = errDelta
 	}
 	return rest, err
 }
 
-func (t *Table) message(b []byte) (rest []byte, err error) {
+// message takes in the message at the beginning of b, and returns how long it is. Its record is kept:
+// as it stands if b is ours, and else as a copy, since the packet that b is of may be much longer.
+func (t *Table) message(b []byte, ours bool) (size int, err error) {
 	e := t.end
 	m, rest, err := cutMessage(b)
 	if err == nil {
@@ -232,16 +238,19 @@ func (t *Table) message(b []byte) (rest []byte, err error) {
 	if err == nil && e.crowded() {
 		err = fmt.Errorf("%w: %d bytes wait to be received", transport.ErrFull, e.inbox.Size())
 	}
-	record := bytes.Clone(b[:len(b)-len(rest)]) // the packet may be much longer
+	record := b[:len(b)-len(rest)]
+	if !ours {
+		record = bytes.Clone(record)
+	}
 	if err == nil {
 		err = e.reading.take(m, record)
 	}
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	t.got.put(m.Key, record)
 	t.taken++
 	e.at++
 	e.inbox.Put(transport.Delivery{Event: transport.Value, Message: m, At: e.at})
-	return rest, nil
+	return len(record), nil
 }
