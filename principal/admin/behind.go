@@ -151,11 +151,17 @@ var sideRules = []struct {
 		if !st.Deleting || f.hubOwns != (where == HubSide) {
 			return ""
 		}
+		if where == SpokeSide {
+			return "it is being deleted, and has not vanished yet: its finalizers are Argo CD's there"
+		}
 		return "it is being deleted, and stays until the other side has deleted its copy and confirmed that"
 	}},
 	{"deleting", func(where string, f fact, st inquiry.State) string {
 		if !st.Deleting || f.hubOwns == (where == HubSide) {
 			return ""
+		}
+		if where == HubSide {
+			return "the copy is being deleted, and has not vanished yet: its metadata.finalizers say what for"
 		}
 		return "the copy is being deleted, and has not vanished yet: its finalizers are Argo CD's there"
 	}},

@@ -71,6 +71,9 @@ func (s *Server) explanation(ctx context.Context, a principal.AgentStatus, objec
 		Hub: inquiry.StateOf(story.Account),
 	}
 	f := fact{agent: a, hub: half{out.Hub, story.Page}, hubOwns: story.Account.Owned}
+	if !story.Account.Known { // it has gone, and with it who owned it
+		f.hubOwns = a.Mode == resource.Managed
+	}
 	if spoke, clock, err := s.other(ctx, a, story.Key); err != nil {
 		out.Unknown = s.explain(a.Name, err).Error()
 	} else {
