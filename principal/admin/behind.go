@@ -89,6 +89,12 @@ var linkRules = []struct {
 		}
 		return "the agent is away: what is in the log waits for it"
 	}},
+	{"mode", func(f fact) string {
+		if f.spoke == nil {
+			return ""
+		}
+		return otherMode(f.agent.Mode, f.spoke.mode)
+	}},
 	{"store", func(f fact) string {
 		var all []string
 		for _, t := range f.agent.Troubles {

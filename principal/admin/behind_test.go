@@ -33,6 +33,7 @@ func TestEveryRuleSaysItsReason(t *testing.T) {
 		"link session":        func(f *fact) { f.agent.State, f.agent.Err = principal.Failing, full },
 		"link refused":        func(f *fact) { f.agent.Session.Refusal = errors.New("edge speaks 1 to 2") },
 		"link away":           func(f *fact) { f.agent.Session.Connected = false },
+		"link mode":           func(f *fact) { f.spoke.mode = "autonomous" },
 		"link store":          func(f *fact) { f.agent.Troubles = []transport.Trouble{{What: "the log is full", Err: full}} },
 		"link error":          func(f *fact) { f.agent.Session.Err = full },
 		"hub excluded":        func(f *fact) { f.hub.state.Excluded = true },

@@ -12,6 +12,7 @@ import (
 
 // A half is what one side of a link knows of an object; nil is that it could not be asked.
 type half struct {
+	mode  string // in which it runs, as it says
 	state inquiry.State
 	page  journal.Page
 }

@@ -70,7 +70,7 @@ func (s *Server) explanation(ctx context.Context, a principal.AgentStatus, objec
 		Now: time.Now().UTC(), Connected: a.Session.Connected, Since: a.Session.Since, HubSince: story.Began.UTC(),
 		Hub: inquiry.StateOf(story.Account),
 	}
-	f := fact{agent: a, hub: half{out.Hub, story.Page}, hubOwns: story.Account.Owned}
+	f := fact{agent: a, hub: half{state: out.Hub, page: story.Page}, hubOwns: story.Account.Owned}
 	if !story.Account.Known { // it has gone, and with it who owned it
 		f.hubOwns = a.Mode == resource.Managed
 	}
@@ -121,7 +121,7 @@ func (s *Server) other(ctx context.Context, a principal.AgentStatus, k resource.
 	}
 	within := took / 2
 	ahead := story.Now.Sub(began.Add(within))
-	h := half{story.State, story.Page}
+	h := half{story.Mode, story.State, story.Page}
 	if ahead.Abs() <= within {
 		return h.shift(0), Clock{ahead.Seconds(), within.Seconds()}, nil
 	}

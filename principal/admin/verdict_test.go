@@ -116,6 +116,27 @@ func TestVerifyTellsEachDifference(t *testing.T) {
 	})
 }
 
+// An agent that runs in another mode than it is registered in takes nothing and says nothing that
+// is taken, and nothing of that fails.
+func TestAnAgentInAnotherModeIsTold(t *testing.T) {
+	within(t, agents{{Name: "edge", Mode: resource.Managed}}, func(t *testing.T, r *rig) {
+		_, stop := r.spoke("edge", resource.Rules{Mode: resource.Autonomous})
+		defer stop()
+		edit(r.hub, app("edge", "a"), resource.Spec, spec("v1"))
+		settle()
+		const said = "it runs as autonomous and is registered as managed"
+		all, err := r.Agents(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, all.Agents[0].Spoke.Error, said)
+		v := r.verdict("edge")
+		require.Len(t, v.Differences, 1)
+		require.Contains(t, v.Differences[0].Reason, said)
+		e := r.told()
+		require.Equal(t, "link mode", causes(e)[0])
+		require.Contains(t, e.Behind[0].Text, said)
+	})
+}
+
 // What is on its way is no difference; what never arrives is one, also if it changes.
 func TestVerifyWaitsForWhatIsOnItsWay(t *testing.T) {
 	within(t, agents{{Name: "one"}}, func(t *testing.T, r *rig) {

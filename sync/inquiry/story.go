@@ -19,6 +19,7 @@ type Story struct {
 	Now time.Time `json:"now"` // by the clock of that side, when it was told
 	// Since is when what is remembered begins: with the process.
 	Since time.Time    `json:"since"`
+	Mode  string       `json:"mode,omitempty"` // as Standing has it
 	State State        `json:"state"`
 	Page  journal.Page `json:"page"`
 }
