@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -122,8 +123,13 @@ func TestAnAgentInAnotherModeIsTold(t *testing.T) {
 	within(t, agents{{Name: "edge", Mode: resource.Managed}}, func(t *testing.T, r *rig) {
 		_, stop := r.spoke("edge", resource.Rules{Mode: resource.Autonomous})
 		defer stop()
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.server.Follow(ctx) }()
+		defer func() { end(); <-ended }()
 		edit(r.hub, app("edge", "a"), resource.Spec, spec("v1"))
 		settle()
+		require.Len(t, r.log.FilterMessage("an agent runs in another mode than it is registered in").All(), 1)
 		const said = "it runs as autonomous and is registered as managed"
 		all, err := r.Agents(t.Context())
 		require.NoError(t, err)
