@@ -225,10 +225,19 @@ func slow(f fact) (out []Reason) {
 		case c.Done.State == StageWaits:
 			out = append(out, Reason{Where: to, What: "unsettled", Text: "its last change has arrived, and is not written yet", Since: c.Come.At})
 		case c.Reconciled != nil && c.Reconciled.State == StageWaits:
-			out = append(out, Reason{Where: SpokeSide, What: "argocd", Text: "Argo CD on the spoke has not looked at it since it was written", Since: c.Done.At})
+			out = append(out, Reason{Where: SpokeSide, What: "argocd", Text: unlooked(f), Since: c.Done.At})
 		case c.Back != nil && c.Back.State == StageWaits:
 			out = append(out, Reason{Where: "link", What: "underway", Text: "Argo CD has looked at it, and the hub does not show that yet", Since: c.Reconciled.At})
 		}
 	}
 	return out
+}
+
+// unlooked says that Argo CD has done nothing about a change, and why, if its status says so.
+func unlooked(f fact) string {
+	st := f.hub.state
+	if f.spoke != nil && f.spoke.state.Complaint != "" {
+		st = f.spoke.state
+	}
+	return "Argo CD on the spoke has not looked at it since it was written" + prefixed(", and says: ", st.Complaint)
 }

@@ -52,6 +52,7 @@ type State struct {
 	Fault      string    `json:"fault,omitempty"`
 	Pending    string    `json:"pending,omitempty"`
 	Reconciled string    `json:"reconciled,omitempty"` // as its status says
+	Complaint  string    `json:"complaint,omitempty"`  // of Argo CD, likewise
 }
 
 // StateOf returns what is told of an Account.
@@ -66,6 +67,7 @@ func StateOf(a engine.Account) State {
 		s.ToldPhase = a.ToldPhase.String()
 	}
 	s.Reconciled, _ = resource.Reconciled(a.Status)
+	s.Complaint = short(resource.Complaint(a.Status))
 	return s
 }
 
@@ -105,7 +107,7 @@ func (s *Story) tidy() error {
 	}
 	st := &s.State
 	for _, text := range []*string{
-		&st.Said, &st.Told, &st.ToldPhase, &st.Failure, &st.Taken, &st.Refused, &st.Unreadable, &st.Unfit, &st.Fault, &st.Pending, &st.Reconciled,
+		&st.Said, &st.Told, &st.ToldPhase, &st.Failure, &st.Taken, &st.Refused, &st.Unreadable, &st.Unfit, &st.Fault, &st.Pending, &st.Reconciled, &st.Complaint,
 	} {
 		*text = short(*text)
 	}
