@@ -14,6 +14,6 @@ func otherMode(registered resource.Mode, told string) string {
 	if !ok || runs == registered {
 		return ""
 	}
-	return fmt.Sprintf("it runs as %s and is registered as %s, so that nothing travels: start it with --agent-mode %[2]s (agent.mode), or delete it here and create it again with --mode %[1]s",
+	return fmt.Sprintf("it runs as %s and is registered as %s, so that neither side has what is the other's: start it with --agent-mode %[2]s (agent.mode), or delete it here and create it again with --mode %[1]s",
 		runs, registered)
 }
