@@ -78,7 +78,7 @@ func (a *Agent) standing(ctx context.Context, has string) inquiry.Standing {
 	}
 	st := a.Status()
 	out := inquiry.Standing{
-		InStep: st.Engine.InStep, Rows: st.Engine.Rows, Copied: st.Engine.Copied, Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters,
+		Mode: a.cfg.Rules.Mode.String(), InStep: st.Engine.InStep, Rows: st.Engine.Rows, Copied: st.Engine.Copied, Retrying: st.Engine.Failed, DeadLetters: st.DeadLetters,
 		Observing: a.gate != nil, Withheld: st.Engine.Denied,
 		Has: string(st.Engine.Has), Backlog: st.Engine.Backlog, Sure: !st.Engine.Sure.IsZero(),
 	}

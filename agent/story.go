@@ -14,5 +14,7 @@ func (a *Agent) story(ctx context.Context, k resource.Key) (inquiry.Story, error
 	if err != nil {
 		return inquiry.Story{}, err
 	}
-	return inquiry.Story{Now: time.Now().UTC(), Since: a.began.UTC(), State: inquiry.StateOf(account), Page: a.book.Page(k)}, nil
+	return inquiry.Story{
+		Now: time.Now().UTC(), Since: a.began.UTC(), Mode: a.cfg.Rules.Mode.String(), State: inquiry.StateOf(account), Page: a.book.Page(k),
+	}, nil
 }

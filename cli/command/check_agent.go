@@ -102,7 +102,7 @@ func (a *agentCheck) tls(ctx context.Context) (string, error) {
 	}
 	own, err := readCredentials(ctx, read)
 	if err != nil {
-		return "", &check.Failure{Err: err, Advice: "give the agent a certificate of the principal's CA: argocd-agentctl pki issue agent NAME, or agent reconfigure NAME --reissue"}
+		return "", &check.Failure{Err: err, Advice: "give the agent a certificate of the principal's CA: argocd-agentctl pki issue agent NAME --upsert, or agent reconfigure NAME --reissue"}
 	}
 	if a.own = own; own.Plain() {
 		return "", check.Skipped("--creds header: it is in plaintext, to a proxy")

@@ -38,7 +38,7 @@ func App(stdout, stderr io.Writer) *cli.App {
 		Usage:     "Argo CD on many clusters, without the hub holding credentials for any of them",
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{principalCommand(), agentCommand(), demoCommand(), versionCommand()},
+		Commands:  []*cli.Command{principalCommand(), agentCommand(), demoCommand(), VersionCommand()},
 	}
 }
 

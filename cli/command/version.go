@@ -15,13 +15,14 @@ import (
 // only thing that is known of a binary that is built without its checkout's history.
 var release string
 
-func versionCommand() *cli.Command {
+// VersionCommand says which version a program is.
+func VersionCommand() *cli.Command {
 	return &cli.Command{
 		Name:   "version",
 		Usage:  "say which version this is",
 		Before: shell.NoArguments,
 		Action: func(c *cli.Context) error {
-			_, err := fmt.Fprintln(c.App.Writer, "argocd-agent", version())
+			_, err := fmt.Fprintln(c.App.Writer, c.App.Name, version())
 			return err
 		},
 	}

@@ -33,6 +33,6 @@ func App(stdout, stderr io.Writer) *cli.App {
 		Usage:     "set up principals and agents, and see how they stand",
 		Writer:    stdout,
 		ErrWriter: stderr,
-		Commands:  []*cli.Command{pkiCommand(), jwtCommand(), natsCommand(), agentCommand(), blocklistCommand(), userpassCommand(), statusCommand(), verifyCommand(), explainCommand(), planCommand(), adoptCommand(), deadletterCommand(), command.CheckCommand(), benchCommand()},
+		Commands:  []*cli.Command{pkiCommand(), jwtCommand(), natsCommand(), agentCommand(), blocklistCommand(), userpassCommand(), statusCommand(), verifyCommand(), explainCommand(), planCommand(), adoptCommand(), deadletterCommand(), command.CheckCommand(), benchCommand(), command.VersionCommand()},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -17,7 +18,7 @@ import (
 func explainCommand() *cli.Command {
 	one := func(name string, aliases []string, kind resource.Kind, what string) *cli.Command {
 		return &cli.Command{
-			Name: name, Aliases: aliases, Usage: "of " + what, ArgsUsage: "NAME",
+			Name: name, Aliases: aliases, Usage: "of " + what, ArgsUsage: "[NAMESPACE/]NAME",
 			Flags: principalFlags(outputFlag("table", "json", "yaml"), agentFlag(),
 				&cli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Usage: "the `namespace` of the object on the control plane; empty is any"}),
 			Action: func(c *cli.Context) error { return explain(c, kind) },
@@ -50,6 +51,10 @@ func explain(c *cli.Context, kind resource.Kind) error {
 	if err != nil {
 		return err
 	}
+	namespace := c.String("namespace")
+	if before, after, ok := strings.Cut(name, "/"); ok && (namespace == "" || namespace == before) {
+		namespace, name = before, after // as Argo CD names Applications, and the table below
+	}
 	show, err := formOf(c, map[string]form{"table": explainTable})
 	if err != nil {
 		return err
@@ -58,7 +63,7 @@ func explain(c *cli.Context, kind resource.Kind) error {
 	if err != nil {
 		return err
 	}
-	all, err := p.Explain(c.Context, admin.Object{Kind: string(kind), Namespace: c.String("namespace"), Name: name}, c.String("agent"))
+	all, err := p.Explain(c.Context, admin.Object{Kind: string(kind), Namespace: namespace, Name: name}, c.String("agent"))
 	if err != nil {
 		return asked(c, err)
 	}

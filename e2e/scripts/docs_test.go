@@ -14,23 +14,26 @@ import (
 	"github.com/argocd-fabric/argocd-agent/e2e/stack/stacktest"
 )
 
-// TestGettingStarted types what the page of this name shows, as it stands there.
+// TestGettingStarted types what the page of this name shows, and that of transports, as it stands there.
 func TestGettingStarted(t *testing.T) {
 	t.Run("one machine", func(t *testing.T) {
-		typed(t, "one machine", nil, `./argocd-agentctl status -o json | grep '"connected": true'`)
+		typed(t, "getting-started.md", "one machine", nil, `./argocd-agentctl status -o json | grep '"connected": true'`)
+	})
+	t.Run("one machine, NATS", func(t *testing.T) {
+		typed(t, "transports.md", "one machine, NATS", nil, `./argocd-agentctl status -o json | grep '"connected": true'`)
 	})
 	t.Run("real API servers", func(t *testing.T) {
-		s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{ // as stack up has it
+		s := stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{ // as stack up has it, with less of Argo CD
 			{Name: "hub", Server: true, RedisProxy: true, ApplicationNamespaces: []string{"edge-*"}},
 			{Name: "spoke1", ArgoCD: true},
 			{Name: "spoke2", CRDs: true},
 		}})
 		hub, spoke := s.Cluster("hub"), s.Cluster("spoke1")
-		typed(t, "real API servers", []string{
+		typed(t, "getting-started.md", "real API servers", []string{
 			"PATH=" + filepath.Dir(s.Binaries().Path("kubectl")) + ":" + os.Getenv("PATH"),
-			"HUB=" + hub.Kubeconfig(), "SPOKE1=" + spoke.Kubeconfig(), "SPOKE2=" + s.Cluster("spoke2").Kubeconfig(),
-			"HUB_REDIS=" + hub.RedisAddress(), "SPOKE1_REDIS=" + spoke.RedisAddress(), "PROXY_REDIS=" + hub.RedisProxyAddress(),
-		}, `kubectl --context spoke1 -n argocd get application guestbook && ./argocd-agentctl verify`)
+			"KUBECONFIG=" + strings.Join([]string{hub.Kubeconfig(), spoke.Kubeconfig(), s.Cluster("spoke2").Kubeconfig()}, ":"),
+			"HUB_REDIS=" + hub.RedisAddress(), "SPOKE1_REDIS=" + spoke.RedisAddress(), "SPOKE2_REDIS=", "PROXY_REDIS=" + hub.RedisProxyAddress(),
+		}, `kubectl --context hub -n edge-2 get application gateway && kubectl --context spoke1 -n argocd get application guestbook && ./argocd-agentctl verify`)
 	})
 }
 
@@ -41,10 +44,10 @@ trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
 again() { for i in $(seq 120); do "$@" && return; sleep 0.25; done; echo "in vain: $*" >&2; return 1; }
 `
 
-// typed runs the block of commands that a page has under a name, and then what shows that
+// typed runs the blocks of commands that a page has under a name, and then what shows that
 // it has worked. The programs are those of this test.
-func typed(t *testing.T, name string, env []string, proof string) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "deploy", "docs", "getting-started.md"))
+func typed(t *testing.T, file, name string, env []string, proof string) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "deploy", "docs", file))
 	require.NoError(t, err)
 	script, built := again, false
 	for _, b := range reference.Read(string(page)).Blocks {
@@ -53,8 +56,8 @@ func typed(t *testing.T, name string, env []string, proof string) {
 		}
 		for line := range strings.Lines(strings.ReplaceAll(b.Text, "\\\n", " ")) {
 			switch {
-			case line == "go build -o . ./cli/argocd-agent ./cli/argocd-agentctl\n":
-				line = "ln -s $(command -v argocd-agent) $(command -v argocd-agentctl) .\n"
+			case strings.HasPrefix(line, "go build -o . ./cli/argocd-agent ./cli/argocd-agentctl"):
+				line = "ln -s $(command -v argocd-agent) $(command -v argocd-agentctl) $(command -v nats-server) .\n"
 				built = true
 			case strings.HasPrefix(line, "export ") || strings.HasSuffix(line, "&\n"):
 			default:

@@ -3,16 +3,29 @@ package scripts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/argocd-fabric/argocd-agent/cli/natskeys"
 	"github.com/argocd-fabric/argocd-agent/cli/natsservers"
 )
+
+// natsProgram is nats-server as a page starts it, with -c and its configuration, until a signal.
+func natsProgram() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := natsservers.Run(ctx, os.Args[2:], func() {}); !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
 
 // natscluster start DIR N starts N NATS servers by deploy/nats, with the keys that nats init has made in
 // DIR, and sets NATS_URLS to where the principal finds them, and NATS_LEAF and NATS_CLIENT to the ports

@@ -15,6 +15,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"argocd-agent":    func() { os.Exit(command.Main(os.Args, os.Stdout, os.Stderr)) },
 		"argocd-agentctl": func() { os.Exit(control.Main(os.Args, os.Stdout, os.Stderr)) },
+		"nats-server":     natsProgram, // for a page that builds it
 	})
 }
 

@@ -96,6 +96,7 @@ type Side struct {
 	Waiting     int    `json:"waiting,omitempty"`   // of a hub: objects that are deleted, and wait until the agent has deleted their copies
 	Error       string `json:"error,omitempty"`     // of a spoke: what fails there, or why it does not say
 	Says        Flow   `json:"-"`                   // of a spoke: Up
+	misplaced   bool   // of a spoke: it runs in another mode than it is registered in, which Error says
 }
 
 // A Held is a copy that is not deleted until that is approved: its original is missing, and

@@ -89,6 +89,12 @@ var linkRules = []struct {
 		}
 		return "the agent is away: what is in the log waits for it"
 	}},
+	{"mode", func(f fact) string {
+		if f.spoke == nil {
+			return ""
+		}
+		return otherMode(f.agent.Mode, f.spoke.mode)
+	}},
 	{"store", func(f fact) string {
 		var all []string
 		for _, t := range f.agent.Troubles {
@@ -151,11 +157,17 @@ var sideRules = []struct {
 		if !st.Deleting || f.hubOwns != (where == HubSide) {
 			return ""
 		}
+		if where == SpokeSide {
+			return "it is being deleted, and has not vanished yet: its finalizers are Argo CD's there"
+		}
 		return "it is being deleted, and stays until the other side has deleted its copy and confirmed that"
 	}},
 	{"deleting", func(where string, f fact, st inquiry.State) string {
 		if !st.Deleting || f.hubOwns == (where == HubSide) {
 			return ""
+		}
+		if where == HubSide {
+			return "the copy is being deleted, and has not vanished yet: its metadata.finalizers say what for"
 		}
 		return "the copy is being deleted, and has not vanished yet: its finalizers are Argo CD's there"
 	}},
@@ -213,10 +225,19 @@ func slow(f fact) (out []Reason) {
 		case c.Done.State == StageWaits:
 			out = append(out, Reason{Where: to, What: "unsettled", Text: "its last change has arrived, and is not written yet", Since: c.Come.At})
 		case c.Reconciled != nil && c.Reconciled.State == StageWaits:
-			out = append(out, Reason{Where: SpokeSide, What: "argocd", Text: "Argo CD on the spoke has not looked at it since it was written", Since: c.Done.At})
+			out = append(out, Reason{Where: SpokeSide, What: "argocd", Text: unlooked(f), Since: c.Done.At})
 		case c.Back != nil && c.Back.State == StageWaits:
 			out = append(out, Reason{Where: "link", What: "underway", Text: "Argo CD has looked at it, and the hub does not show that yet", Since: c.Reconciled.At})
 		}
 	}
 	return out
+}
+
+// unlooked says that Argo CD has done nothing about a change, and why, if its status says so.
+func unlooked(f fact) string {
+	st := f.hub.state
+	if f.spoke != nil && f.spoke.state.Complaint != "" {
+		st = f.spoke.state
+	}
+	return "Argo CD on the spoke has not looked at it since it was written" + prefixed(", and says: ", st.Complaint)
 }

@@ -33,6 +33,7 @@ func TestEveryRuleSaysItsReason(t *testing.T) {
 		"link session":        func(f *fact) { f.agent.State, f.agent.Err = principal.Failing, full },
 		"link refused":        func(f *fact) { f.agent.Session.Refusal = errors.New("edge speaks 1 to 2") },
 		"link away":           func(f *fact) { f.agent.Session.Connected = false },
+		"link mode":           func(f *fact) { f.spoke.mode = "autonomous" },
 		"link store":          func(f *fact) { f.agent.Troubles = []transport.Trouble{{What: "the log is full", Err: full}} },
 		"link error":          func(f *fact) { f.agent.Session.Err = full },
 		"hub excluded":        func(f *fact) { f.hub.state.Excluded = true },
@@ -72,6 +73,15 @@ func TestEveryRuleSaysItsReason(t *testing.T) {
 	for _, r := range sideRules {
 		require.True(t, seen[r.what], r.what)
 	}
+}
+
+// TestAnAutonomousDeletionWaitsForNoCopy has an original on the spoke that Argo CD there keeps.
+func TestAnAutonomousDeletionWaitsForNoCopy(t *testing.T) {
+	f := served()
+	f.hubOwns, f.spoke.state.Deleting = false, true
+	require.Contains(t, behind(f)[0].Text, "its finalizers are Argo CD's there")
+	f.spoke.state.Deleting, f.hub.state.Deleting = false, true
+	require.Contains(t, behind(f)[0].Text, "metadata.finalizers")
 }
 
 func TestTwoClocksAreComparedOpenly(t *testing.T) {
@@ -162,5 +172,43 @@ func TestExplainSaysWhatADeletionWaitsFor(t *testing.T) {
 		require.Equal(t, []string{"spoke order"}, causes(all.Objects[0]))
 		require.Contains(t, all.Objects[0].Behind[0].Text, "Application/a")
 		edit(spoke, app("argocd", "a"), resource.Meta, `{}`)
+		pass(time.Minute)
+		e := r.told()
+		require.Empty(t, e.Behind, "what is gone from both sides waits for nothing")
+		for _, c := range e.Changes {
+			require.Contains(t, []string{StageDone, StageSkipped}, c.Done.State, "%+v", c)
+			require.Equal(t, c.From == HubSide && c.Phase == "live", c.Reconciled != nil, "%+v", c)
+		}
 	})
+}
+
+// TestWhatIsForgottenIsNotMadeUp has a spoke that remembers as much as it can.
+func TestWhatIsForgottenIsNotMadeUp(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
+	change := func(applied int) []Passage {
+		return []Passage{{Phase: "live", Done: Stage{State: StageDone, At: at(applied)}}}
+	}
+	var hub, spoke half
+	for i := range journal.Kept {
+		of := journal.Of{Digest: string(rune('a' + i)), Phase: "live", Reconciled: at(10 + i).Format(time.RFC3339)}
+		spoke.page.Said = append(spoke.page.Said, journal.Said{Of: of, Seen: at(10 + i)})
+		hub.page.Heard = append(hub.page.Heard, journal.Heard{Of: of, Heard: at(10 + i), Ended: at(10 + i), End: journal.Done})
+	}
+	hub.page.Heard[2].End = journal.Overtaken
+	cases := map[string]struct {
+		applied          int
+		looked, returned Stage
+	}{
+		"others may have been before": {5, Stage{State: StageUnknown}, Stage{State: StageUnknown}},
+		"it was looked at since":      {11, Stage{State: StageDone, At: at(11)}, Stage{State: StageDone, At: at(11)}},
+		"the status was overtaken":    {12, Stage{State: StageDone, At: at(12)}, Stage{State: StageDone, At: at(13)}},
+		"it was not":                  {20, Stage{State: StageWaits}, Stage{State: StageWaits}},
+	}
+	for name, c := range cases {
+		all := change(c.applied)
+		reconcile(all, &hub, &spoke)
+		require.Equal(t, c.looked, *all[0].Reconciled, name)
+		require.Equal(t, c.returned, *all[0].Back, name)
+	}
 }

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/inquiry"
 	"github.com/argocd-fabric/argocd-agent/sync/journal"
 )
 
 // A half is what one side of a link knows of an object; nil is that it could not be asked.
 type half struct {
+	mode  string // in which it runs, as it says
 	state inquiry.State
 	page  journal.Page
 }
@@ -152,7 +154,7 @@ func came(p pair, reader *half, later, last bool) (come, done Stage) {
 	switch {
 	case h != nil && h.End == journal.Done:
 		done = Stage{State: StageDone, At: h.Ended}
-	case last && reader.state.Settled:
+	case last && (reader.state.Settled || forgotten(p, reader)):
 		done = Stage{State: StageDone}
 		if h != nil {
 			done.At, done.Text = h.Heard, "there was nothing to write"
@@ -167,11 +169,21 @@ func came(p pair, reader *half, later, last bool) (come, done Stage) {
 	return come, done
 }
 
+// forgotten reports whether a reader has heard of a deletion and has nothing of its object any
+// more: it is done with it.
+func forgotten(p pair, reader *half) bool {
+	return p.heard != nil && p.of.Digest == "" && !reader.state.Known
+}
+
 // reconcile says of the hub's changes when Argo CD on the spoke has looked at them after they were
-// applied, and when the hub knew.
+// applied, and when the hub knew. Argo CD says nothing of when it has looked at what is being
+// deleted.
 func reconcile(changes []Passage, hub, spoke *half) {
 	for i := range changes {
 		c := &changes[i]
+		if c.Phase != engine.Live.String() {
+			continue
+		}
 		c.Reconciled, c.Back = &Stage{State: StageUnknown}, &Stage{State: StageUnknown}
 		if c.Done.State != StageDone {
 			c.Reconciled.State, c.Back.State = c.Done.State, c.Done.State
@@ -180,21 +192,37 @@ func reconcile(changes []Passage, hub, spoke *half) {
 		if spoke == nil || c.Done.At.IsZero() {
 			continue
 		}
+		looked(c, hub, spoke)
+	}
+}
+
+// looked says of a change that is applied when Argo CD has looked at it, as far as the spoke
+// remembers what it has said: the first of what it remembers is the first that there was only if
+// nothing can have been forgotten before it.
+func looked(c *Passage, hub, spoke *half) {
+	applied := c.Done.At.Truncate(time.Second) // Argo CD says it in whole seconds
+	said := spoke.page.Said
+	i := slices.IndexFunc(said, func(s journal.Said) bool {
+		at, err := time.Parse(time.RFC3339, s.Reconciled)
+		return err == nil && !at.Before(applied)
+	})
+	switch {
+	case i < 0:
 		c.Reconciled.State, c.Back.State = StageWaits, StageWaits
-		// Argo CD says it in whole seconds.
-		applied := c.Done.At.Truncate(time.Second)
-		for _, s := range spoke.page.Said {
-			at, err := time.Parse(time.RFC3339, s.Reconciled)
-			if err != nil || at.Before(applied) {
-				continue
+		return
+	case i == 0 && len(said) == journal.Kept && said[0].Seen.After(c.Done.At):
+		return
+	}
+	at, _ := time.Parse(time.RFC3339, said[i].Reconciled)
+	c.Reconciled, c.Back.State = &Stage{State: StageDone, At: latest(at, c.Done.At)}, StageWaits
+	for _, s := range said[i:] { // one that was overtaken never came to the hub's object
+		for _, h := range hub.page.Heard {
+			if h.Digest == s.Digest && h.End == journal.Done {
+				c.Back = &Stage{State: StageDone, At: h.Ended}
 			}
-			c.Reconciled = &Stage{State: StageDone, At: latest(at, c.Done.At)}
-			for _, h := range hub.page.Heard {
-				if h.Digest == s.Digest && h.End == journal.Done {
-					c.Back = &Stage{State: StageDone, At: h.Ended}
-				}
-			}
-			break
+		}
+		if c.Back.State == StageDone {
+			return
 		}
 	}
 }

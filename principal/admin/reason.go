@@ -43,6 +43,9 @@ func (c *comparison) knowledge(ctx context.Context) knowledge {
 
 // reason returns why two sides differ, as far as anybody knows.
 func (k knowledge) reason(d verify.Difference, moved bool) string {
+	if k.spoke != nil && k.spoke.misplaced {
+		return k.spoke.Error
+	}
 	if k.held[d.Key.String()] {
 		return "its deletion is held until it is approved: " + k.approve
 	}

@@ -56,11 +56,15 @@ func (s *Server) standing(ctx context.Context, a principal.AgentStatus) *Side {
 	if err != nil {
 		return &Side{Error: s.explain(a.Name, err).Error()}
 	}
-	return &Side{
+	out := &Side{
 		InStep: st.InStep, Rows: st.Rows, Copied: st.Copied, Retrying: st.Retrying, DeadLetters: st.DeadLetters,
 		Observing: st.Observing, Withheld: st.Withheld, Error: st.Error,
 		Says: Flow{Known: st.Has != "", Whole: st.Sure, Backlog: st.Backlog, Lag: st.Lag},
 	}
+	if text := otherMode(a.Mode, st.Mode); text != "" {
+		out.Error, out.misplaced = text, true
+	}
+	return out
 }
 
 var errSlow = errors.New("it does not answer in time")

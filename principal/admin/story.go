@@ -41,12 +41,20 @@ func (s *Server) tell(r *http.Request) (any, error) {
 		out.Objects = append(out.Objects, all...)
 	})
 	if len(out.Objects) == 0 && len(out.Unasked) == 0 {
-		return nil, fmt.Errorf("admin: %w: no agent has %s: is it on the control plane, and in a namespace or with a destination of an agent's?", errNoObject, want)
+		return nil, fmt.Errorf("admin: %w: no agent has %s: %s", errNoObject, want, whoseIs[want.Kind])
 	}
 	slices.SortFunc(out.Objects, func(a, b Explanation) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Key, b.Key))
 	})
 	return out, nil
+}
+
+// whoseIs asks what decides whether an object is an agent's.
+var whoseIs = map[resource.Kind]string{
+	resource.Application: "is it on the control plane, and in a namespace or with a destination of an agent's?",
+	resource.Project:     "do its sourceNamespaces match the name of an agent, and one of its destinations, too?",
+	resource.Secret:      "is it labelled as a repository, and its data.project one that an agent has?",
+	resource.ConfigMap:   "is there a managed agent?",
 }
 
 // explanations are those of one agent's objects that are wanted.
@@ -70,7 +78,10 @@ func (s *Server) explanation(ctx context.Context, a principal.AgentStatus, objec
 		Now: time.Now().UTC(), Connected: a.Session.Connected, Since: a.Session.Since, HubSince: story.Began.UTC(),
 		Hub: inquiry.StateOf(story.Account),
 	}
-	f := fact{agent: a, hub: half{out.Hub, story.Page}, hubOwns: story.Account.Owned}
+	f := fact{agent: a, hub: half{state: out.Hub, page: story.Page}, hubOwns: story.Account.Owned}
+	if !story.Account.Known { // it has gone, and with it who owned it
+		f.hubOwns = a.Mode == resource.Managed
+	}
 	if spoke, clock, err := s.other(ctx, a, story.Key); err != nil {
 		out.Unknown = s.explain(a.Name, err).Error()
 	} else {
@@ -118,7 +129,7 @@ func (s *Server) other(ctx context.Context, a principal.AgentStatus, k resource.
 	}
 	within := took / 2
 	ahead := story.Now.Sub(began.Add(within))
-	h := half{story.State, story.Page}
+	h := half{story.Mode, story.State, story.Page}
 	if ahead.Abs() <= within {
 		return h.shift(0), Clock{ahead.Seconds(), within.Seconds()}, nil
 	}

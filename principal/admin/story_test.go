@@ -49,18 +49,21 @@ func TestExplainFollowsAChangeThereAndBack(t *testing.T) {
 		require.Len(t, e.Changes, 1)
 		require.Equal(t, StageWaits, e.Changes[0].Reconciled.State)
 
+		edit(spoke, app("argocd", "a"), resource.Status, `{"conditions":[{"message":"no such project","type":"InvalidSpecError"}]}`)
+		pass(time.Second)
+		require.Contains(t, r.told().Behind[0].Text, "and says: InvalidSpecError: no such project")
 		edit(spoke, app("argocd", "a"), resource.Status, `{"reconciledAt":"`+time.Now().UTC().Format(time.RFC3339)+`"}`)
 		pass(time.Second)
 		e = r.told()
 		require.Empty(t, e.Behind)
-		require.Len(t, e.Changes, 2, "the change, and the status that came back")
+		require.Len(t, e.Changes, 3, "the change, and what came back: that it cannot be, and that it is")
 		down := e.Changes[0]
 		for _, s := range []Stage{down.Seen, down.Logged, down.Come, down.Done, *down.Reconciled, *down.Back} {
 			require.Equal(t, StageDone, s.State)
 			require.GreaterOrEqual(t, s.After, 0.0)
 		}
 		require.Zero(t, down.Done.At.Sub(began), "nothing takes time in a bubble")
-		require.InDelta(t, 1, down.Back.After, 0.01)
+		require.InDelta(t, 2, down.Back.After, 0.01)
 		require.Equal(t, SpokeSide, e.Changes[1].From)
 		require.Equal(t, StageDone, e.Changes[1].Done.State)
 		require.Nil(t, e.Changes[1].Reconciled)

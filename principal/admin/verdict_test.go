@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -113,6 +114,32 @@ func TestVerifyTellsEachDifference(t *testing.T) {
 		require.Contains(t, got["Application/spec: spec"].Hub, `"v2"`, "it is shown where the texts differ")
 		require.Contains(t, got["Application/spec: spec"].Spoke, `"v1"`)
 		require.Contains(t, got["Application/spec: spec"].String(), "Application/spec: spec: hub has …")
+	})
+}
+
+// An agent that runs in another mode than it is registered in takes nothing and says nothing that
+// is taken, and nothing of that fails.
+func TestAnAgentInAnotherModeIsTold(t *testing.T) {
+	within(t, agents{{Name: "edge", Mode: resource.Managed}}, func(t *testing.T, r *rig) {
+		_, stop := r.spoke("edge", resource.Rules{Mode: resource.Autonomous})
+		defer stop()
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.server.Follow(ctx) }()
+		defer func() { end(); <-ended }()
+		edit(r.hub, app("edge", "a"), resource.Spec, spec("v1"))
+		settle()
+		require.Len(t, r.log.FilterMessage("an agent runs in another mode than it is registered in").All(), 1)
+		const said = "it runs as autonomous and is registered as managed"
+		all, err := r.Agents(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, all.Agents[0].Spoke.Error, said)
+		v := r.verdict("edge")
+		require.Len(t, v.Differences, 1)
+		require.Contains(t, v.Differences[0].Reason, said)
+		e := r.told()
+		require.Equal(t, "link mode", causes(e)[0])
+		require.Contains(t, e.Behind[0].Text, said)
 	})
 }
 

@@ -43,13 +43,14 @@ type key struct {
 
 // A Standing says how an agent stands, as it sees that itself.
 type Standing struct {
-	InStep      bool   `json:"inStep"`      // it has the whole of the principal's table
-	Rows        int    `json:"rows"`        // in its own table
-	Copied      int    `json:"copied"`      // rows of the principal's table that it knows
-	Retrying    int    `json:"retrying"`    // objects whose last write failed, and will be tried again
-	DeadLetters int    `json:"deadLetters"` // what it cannot take in or hand over
-	Observing   bool   `json:"observing"`   // it writes only what is adopted
-	Withheld    int    `json:"withheld"`    // objects that it would write, did it not observe
+	Mode        string `json:"mode,omitempty"` // in which it runs, whatever it is registered in; "" is that its program does not say
+	InStep      bool   `json:"inStep"`         // it has the whole of the principal's table
+	Rows        int    `json:"rows"`           // in its own table
+	Copied      int    `json:"copied"`         // rows of the principal's table that it knows
+	Retrying    int    `json:"retrying"`       // objects whose last write failed, and will be tried again
+	DeadLetters int    `json:"deadLetters"`    // what it cannot take in or hand over
+	Observing   bool   `json:"observing"`      // it writes only what is adopted
+	Withheld    int    `json:"withheld"`       // objects that it would write, did it not observe
 	Error       string `json:"error,omitempty"`
 
 	// Has names the newest whole table of the principal's that it has had, see engine.Whole; ""

@@ -19,6 +19,7 @@ type Story struct {
 	Now time.Time `json:"now"` // by the clock of that side, when it was told
 	// Since is when what is remembered begins: with the process.
 	Since time.Time    `json:"since"`
+	Mode  string       `json:"mode,omitempty"` // as Standing has it
 	State State        `json:"state"`
 	Page  journal.Page `json:"page"`
 }
@@ -51,6 +52,7 @@ type State struct {
 	Fault      string    `json:"fault,omitempty"`
 	Pending    string    `json:"pending,omitempty"`
 	Reconciled string    `json:"reconciled,omitempty"` // as its status says
+	Complaint  string    `json:"complaint,omitempty"`  // of Argo CD, likewise
 }
 
 // StateOf returns what is told of an Account.
@@ -65,6 +67,7 @@ func StateOf(a engine.Account) State {
 		s.ToldPhase = a.ToldPhase.String()
 	}
 	s.Reconciled, _ = resource.Reconciled(a.Status)
+	s.Complaint = short(resource.Complaint(a.Status))
 	return s
 }
 
@@ -104,7 +107,7 @@ func (s *Story) tidy() error {
 	}
 	st := &s.State
 	for _, text := range []*string{
-		&st.Said, &st.Told, &st.ToldPhase, &st.Failure, &st.Taken, &st.Refused, &st.Unreadable, &st.Unfit, &st.Fault, &st.Pending, &st.Reconciled,
+		&st.Said, &st.Told, &st.ToldPhase, &st.Failure, &st.Taken, &st.Refused, &st.Unreadable, &st.Unfit, &st.Fault, &st.Pending, &st.Reconciled, &st.Complaint,
 	} {
 		*text = short(*text)
 	}

@@ -97,7 +97,7 @@ func (b Bundle) read(now time.Time) (*tls.Certificate, *x509.CertPool, error) {
 	leaf := cert.Leaf
 	switch {
 	case now.After(leaf.NotAfter):
-		return fail(fmt.Errorf("certificate %s of %q expired at %s", b.Cert.Where, leaf.Subject, leaf.NotAfter.UTC().Format(time.RFC3339)))
+		return fail(fmt.Errorf("certificate %s of %q expired at %s; put another in its place: argocd-agentctl pki issue --upsert makes one", b.Cert.Where, leaf.Subject, leaf.NotAfter.UTC().Format(time.RFC3339)))
 	case now.Before(leaf.NotBefore):
 		return fail(fmt.Errorf("certificate %s of %q is not valid before %s", b.Cert.Where, leaf.Subject, leaf.NotBefore.UTC().Format(time.RFC3339)))
 	}

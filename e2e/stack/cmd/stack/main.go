@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,7 +38,10 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 1 || len(args) == 2 {
 		switch args[0] {
 		case "build":
-			_, err := stack.Build(ctx, argoCD, os.Stdout)
+			b, err := stack.Build(ctx, argoCD, os.Stdout)
+			if err == nil {
+				fmt.Printf("stack: all is built; kubectl: %s\n", b.Path("kubectl"))
+			}
 			return err
 		case "up":
 			return up(ctx, argoCD)
@@ -50,15 +55,14 @@ func run(ctx context.Context, args []string) error {
 }
 
 const usage = `stack build [2|3]   builds the servers that the tests run, if they are not in the cache
-stack up [2|3]      runs a hub with argocd-server, a spoke with the whole of Argo CD, and a spoke with an
-                    API server alone, says where all of it is, and ends with Ctrl-C. argocd-server shows
-                    the namespaces edge-*, and expects the principal's Redis where this says
+stack up [2|3]      runs a hub with argocd-server and two spokes with the whole of Argo CD, writes a file
+                    that tells a shell where all of it is, and ends with Ctrl-C. argocd-server shows
+                    the namespaces edge-*, and expects the principal's Redis at $PROXY_REDIS
 
 The number is the major version of Argo CD, ` + stack.DefaultArgoCD + ` if it is left out.
 `
 
-// up runs a hub with argocd-server, a spoke with everything and one with an API
-// server only. The hub is set up for a principal: its argocd-server shows the
+// up runs a hub with argocd-server, and two spokes with everything. The hub is set up for a principal: its argocd-server shows the
 // namespaces of agents, and uses the principal's Redis.
 func up(ctx context.Context, argoCD string) (err error) {
 	dir, err := os.MkdirTemp("", "stack-")
@@ -70,23 +74,41 @@ func up(ctx context.Context, argoCD string) (err error) {
 		Output: os.Stdout,
 		ArgoCD: argoCD,
 		Clusters: []stack.ClusterConfig{
-			{Name: "hub", Server: true, RedisProxy: true, ApplicationNamespaces: []string{"edge-*"}},
+			{Name: "hub", Server: true, RedisProxy: true, Controllers: true, ApplicationNamespaces: []string{"edge-*"}},
 			{Name: "spoke1", ArgoCD: true},
-			{Name: "spoke2", CRDs: true},
+			{Name: "spoke2", ArgoCD: true},
 		},
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close(), os.RemoveAll(dir)) }()
-	fmt.Printf("stack: started in %.1f s; state and logs: %s\n", time.Since(start).Seconds(), dir)
-	fmt.Printf("stack: kubectl: %s; argocd-server: %s\n",
-		s.Binaries().Path("kubectl"), s.Cluster("hub").ArgoCDServerURL())
-	fmt.Printf("stack: Redis of Argo CD: hub %s; spoke1 %s; argocd-server uses the principal's at %s (--redis-proxy-listen)\n",
-		s.Cluster("hub").RedisAddress(), s.Cluster("spoke1").RedisAddress(), s.Cluster("hub").RedisProxyAddress())
-	for _, name := range []string{"hub", "spoke1", "spoke2"} {
-		fmt.Printf("stack: %s: KUBECONFIG=%s\n", name, s.Cluster(name).Kubeconfig())
+	file := filepath.Join(dir, "env.sh")
+	if err := os.WriteFile(file, []byte(environment(s)), 0o644); err != nil {
+		return err
 	}
+	fmt.Printf("stack: started in %.1f s; state and logs: %s\n", time.Since(start).Seconds(), dir)
+	fmt.Printf("stack: argocd-server: %s\n", s.Cluster("hub").ArgoCDServerURL())
+	fmt.Printf("stack: in another shell, for kubectl and all addresses:\n\n    . %s\n\nstack: ends with Ctrl-C\n", file)
 	<-ctx.Done()
 	return nil
+}
+
+// environment returns what a shell reads to use a stack: where kubectl is, the kubeconfigs, the
+// Redis of each Argo CD, and where the hub's argocd-server expects the principal's.
+func environment(s *stack.Stack) string {
+	hub, one, two := s.Cluster("hub"), s.Cluster("spoke1"), s.Cluster("spoke2")
+	lines := [][2]string{
+		{"PATH", filepath.Dir(s.Binaries().Path("kubectl")) + ":$PATH"},
+		{"HUB", hub.Kubeconfig()}, {"SPOKE1", one.Kubeconfig()}, {"SPOKE2", two.Kubeconfig()},
+		{"KUBECONFIG", hub.Kubeconfig() + ":" + one.Kubeconfig() + ":" + two.Kubeconfig()},
+		{"ARGOCD_SERVER_URL", hub.ArgoCDServerURL()},
+		{"HUB_REDIS", hub.RedisAddress()}, {"SPOKE1_REDIS", one.RedisAddress()}, {"SPOKE2_REDIS", two.RedisAddress()},
+		{"PROXY_REDIS", hub.RedisProxyAddress()},
+	}
+	var out strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&out, "export %s=\"%s\"\n", l[0], l[1])
+	}
+	return out.String()
 }
