@@ -92,8 +92,9 @@ func TestCounts(t *testing.T) {
 		r := newRig(t)
 		var paces session.Paces
 		r.spoke.tune = func(c *session.Config) { c.Paces = &paces }
-		r.hub.set("web", resource.Spec, `"1"`)
 		r.start()
+		settle(time.Minute)
+		r.hub.set("web", resource.Spec, `"1"`) // of what was there before it is not known when it was seen
 		settle(time.Minute)
 		hub, spoke := r.hub.Status().Counts, r.spoke.Status().Counts
 		require.NotZero(t, spoke.Received)
