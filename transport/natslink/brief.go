@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 )
 
 // readsBrief is the hello.Reads of a program that reads what is in this file.
@@ -39,9 +38,7 @@ func markOf(name string) mark {
 	if name == "" {
 		return 0
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name)) // never fails
-	return mark(h.Sum64())
+	return mark(linkNumber(name))
 }
 
 // A brief is what an ask says that is brief, beside what others do.
