@@ -135,7 +135,7 @@ func costRows() []Row {
 			Usage: "see what is kept on disk after many changes, and what becomes of those beyond a quota",
 			Text: "Applications are changed again and again. Over NATS one agent is then told of more than its quota\n" +
 				"takes, which must be said; and once others are deleted nothing may be missing.",
-			Limits: "JetStream's files keep what was replaced until a block of theirs is compacted.",
+			Limits: "A block of JetStream's keeps what was replaced until it has 2 MiB, half of which is that; there are two streams for each agent.",
 			Flags:  common(1, carried(fleet.Leaf), agents(10), apps(50), rate(500), duration(time.Minute)),
 			Page:   each([]string{"--duration", "10s"}, fleet.Leaf, fleet.Client, fleet.GRPC),
 			Long:   each(nil, fleet.Leaf, fleet.Client, fleet.GRPC),

@@ -131,11 +131,11 @@ func TestVoucher(t *testing.T) {
 	}
 	var v voucher
 	v.asks(of(1, beat), beat, at(0))
-	require.False(t, v.vouched())
+	require.Equal(t, beat, v.hold(beat, 7*beat))
 	require.False(t, v.doubted(beat, at(100)), "it is answered with the heartbeat")
 	require.False(t, v.vouch(0, at(1)))
 	require.True(t, v.vouch(1, at(2)))
-	require.True(t, v.vouched())
+	require.Equal(t, 7*beat, v.hold(beat, 7*beat))
 	v.asks(ask{}, beat, time.Time{})
 	require.False(t, v.vouch(1, at(3)), "it was answered")
 	require.False(t, v.doubted(beat, at(100)), "nothing is asked")
@@ -147,10 +147,11 @@ func TestVoucher(t *testing.T) {
 	require.False(t, v.doubted(beat, at(30)))
 	require.True(t, v.doubted(beat, at(31)), "the peer has said nothing of it")
 	require.False(t, v.doubted(beat, at(32)), "once")
-	require.False(t, v.vouched())
+	require.Equal(t, beat/4, v.hold(beat, 7*beat))
+	require.Equal(t, beat, v.hold(beat, 7*beat))
 	v.asks(of(3, beat), beat, at(33))
 	require.True(t, v.vouch(3, at(34)))
-	require.True(t, v.vouched())
+	require.Equal(t, 7*beat, v.hold(beat, 7*beat))
 }
 
 // TestAnAgentThatDoesNotReadIsThere: while its own asks wait for whoever reads it answers ours, which

@@ -48,8 +48,9 @@ type puller struct {
 
 	warned time.Time // when the log was told last that something was dropped
 
-	told   hello  // the peer's, whose Link has been told ours; zero if none has
-	number uint64 // of the last brief ask
+	told   hello         // the peer's, whose Link has been told ours; zero if none has
+	number uint64        // of the last brief ask
+	waited time.Duration // for how long the last ask was to wait
 	voucher
 
 	stale bool // storing has failed or the copy was lost, so have may not be what is in it
@@ -205,7 +206,7 @@ func (p *puller) step(ctx context.Context) error {
 	}
 	news := len(a.rows) > 0 || a.Upto.Epoch != p.have.Epoch
 	p.have = a.Upto
-	if !news && time.Since(asked) < p.hold/2 {
+	if !news && time.Since(asked) < p.waited/2 {
 		return errIdle
 	}
 	return nil
@@ -225,7 +226,8 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(q.Hold)*time.Millisecond)
+	p.waited = time.Duration(q.Hold) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, p.waited+p.hold)
 	defer cancel()
 	defer p.unless(ctx, cancel)()
 	p.asks(q, p.hold, time.Now())
@@ -260,9 +262,7 @@ func (p *puller) next(doubts bool) ask {
 	if p.told.Link == "" || p.told.Link != p.peer.end() {
 		return a
 	}
-	if p.vouched() {
-		a.Hold = p.trust.Milliseconds()
-	}
+	a.Hold = p.voucher.hold(p.hold, p.trust).Milliseconds()
 	p.number++
 	a.brief = &brief{from: markOf(p.hello.Link), knows: markOf(p.told.Link), log: markOf(p.have.Epoch), number: p.number, holds: p.holds()}
 	return a

@@ -10,14 +10,16 @@ import (
 // if the other does.
 //
 // It is not believed for long. Once the peer does not ask any more, since its disk is slow or it is
-// gone, this side asks it with each heartbeat, as if it had never vouched; likewise if it asks and
-// says nothing of our ask, which then was lost.
+// gone, this side asks it with each heartbeat, as if it had never vouched, and first for an answer that
+// comes before the peer would count as gone; likewise if it asks and says nothing of our ask, which then
+// was lost.
 type voucher struct {
 	mu     sync.Mutex
 	number uint64    // of the open ask; 0 if there is none, or it has none
 	long   bool      // it waits for longer than a heartbeat
 	last   time.Time // when the peer vouched for it, or it was said
 	good   bool      // the peer vouches
+	hasty  bool      // it did until now, and is to say soon that it is there
 }
 
 // asks takes in what was asked, the zero ask when that is over.
@@ -34,15 +36,22 @@ func (v *voucher) vouch(number uint64, at time.Time) bool {
 	if number == 0 || number != v.number {
 		return false
 	}
-	v.last, v.good = at, true
+	v.last, v.good, v.hasty = at, true, false
 	return true
 }
 
-// vouched reports whether the peer vouches for asks.
-func (v *voucher) vouched() bool {
+// hold returns for how long the next ask is to wait: for trust if the peer vouches for it.
+func (v *voucher) hold(heartbeat, trust time.Duration) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.good
+	switch {
+	case v.good:
+		return trust
+	case v.hasty:
+		v.hasty = false
+		return heartbeat / 4
+	}
+	return heartbeat
 }
 
 // doubted reports whether the open ask is to be said anew, since the peer has not vouched for it within
@@ -53,6 +62,6 @@ func (v *voucher) doubted(heartbeat time.Duration, now time.Time) bool {
 	if !v.long || v.number == 0 || now.Sub(v.last) <= heartbeat*5/4 {
 		return false
 	}
-	v.good, v.number = false, 0
+	v.good, v.hasty, v.number = false, true, 0
 	return true
 }
