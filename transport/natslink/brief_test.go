@@ -84,7 +84,7 @@ func TestBriefAnswersThatAreRefused(t *testing.T) {
 		"invalid character":    {briefAnswer, flagNamed, 1, '{' + 1},
 		"head of":              appendText([]byte{briefAnswer, flagNamed}, strings.Repeat(" ", maxAsk+1)),
 		"magic number":         []byte("\x00\x10rows"),
-		"decompressed size":    append([]byte{briefAnswer, flagSqueezed}, bomb.EncodeAll(make([]byte, maxPayload+1), nil)...),
+		"decompressed size":    append([]byte{briefAnswer, flagSqueezed}, bomb.EncodeAll(make([]byte, maxSqueezed+1), nil)...),
 		"row 9 after 0 and up": append([]byte{briefAnswer, flagMoved, 0, 8}, appendRow(nil, row{seq: 9})...),
 	} {
 		_, err := unmarshalAnswer(data, ask{}, known, s)

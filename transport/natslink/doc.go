@@ -206,6 +206,6 @@
 // A log, and a copy, take so many bytes (Quota) and so many keys: the server keeps each key in
 // memory. An agent has a few connections at once, and whoever opens more loses the oldest; each
 // has a bounded number of subscriptions, and of bytes that wait for one who does not read. Of
-// an answer the rows and headers are bounded, and what it inflates to: to the largest message. A copy that is full, and an agent that breaks the
+// an answer the rows and headers are bounded, and what it inflates to (maxSqueezed). A copy that is full, and an agent that breaks the
 // rules, are Troubles of that agent, and the log names it.
 package natslink

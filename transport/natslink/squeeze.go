@@ -9,6 +9,10 @@ import (
 const (
 	vocabularyID = 1   // names it in what is compressed
 	worthwhile   = 128 // from how many bytes on rows are compressed
+
+	// maxSqueezed bounds the rows that are compressed, all but an answer that is one very large message:
+	// that would hold up the answers of all other Links.
+	maxSqueezed = 2 * batchBytes
 )
 
 // A squeezer compresses the rows of answers on their way. What is stored is as it was: the log is to be
@@ -26,8 +30,7 @@ func newSqueezer() (*squeezer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natslink: compression: %w", err)
 	}
-	// What a peer sends inflates to no more than what it could have sent as it is.
-	d, err := zstd.NewReader(nil, zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxPayload), zstd.WithDecoderDictRaw(vocabularyID, words))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxSqueezed), zstd.WithDecoderDictRaw(vocabularyID, words))
 	if err != nil {
 		return nil, fmt.Errorf("natslink: compression: %w", err)
 	}
@@ -36,7 +39,7 @@ func newSqueezer() (*squeezer, error) {
 
 // squeeze returns rows compressed, and whether they are: those that would not shrink are not.
 func (s *squeezer) squeeze(rows []byte) (small []byte, squeezed bool) {
-	if len(rows) < worthwhile {
+	if len(rows) < worthwhile || len(rows) > maxSqueezed {
 		return rows, false
 	}
 	small = s.encoder.EncodeAll(rows, make([]byte, 0, len(rows)/2))
