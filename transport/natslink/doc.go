@@ -97,8 +97,8 @@
 //
 // An idle agent took 10.2 KB a minute and takes 1.7 as a client, 1.9 as a leaf node. That is, with each
 // heartbeat of 8 seconds, an ask of 109 bytes and an answer of 58, of which 66 are subjects and 44 TLS; and
-// a PING and its PONG of 28 each, which a leaf node sends with each heartbeat and a Client with two of
-// three. The rest is live streams that nobody uses (see calmAfter), and the principal's own asks.
+// a PING and its PONG of 28 each. The rest is live streams that nobody uses (see calmAfter), and the
+// principal's own asks.
 //
 // # Where TCP does not pass
 //

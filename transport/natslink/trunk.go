@@ -52,8 +52,8 @@ func openTrunk(dial func(context.Context) (net.Conn, error), beat time.Duration,
 		nats.CustomReconnectDelay(t.pause),
 		nats.ReconnectBufSize(-1), // what cannot be said now is said anew
 		nats.Timeout(tlsTimeout+infoTimeout),
-		nats.PingInterval(3*beat/2), // a connection that is dead is noticed within three all the same
-		nats.MaxPingsOutstanding(1),
+		nats.PingInterval(beat),
+		nats.MaxPingsOutstanding(2),
 		nats.FlusherTimeout(2*beat),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { t.tell(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
