@@ -125,7 +125,7 @@ func costRows() []Row {
 			Usage: "count the bytes that an idle agent takes on the wire, and those of a change of health",
 			Text: "Counts what crosses a line between agents and principal, TLS and all, both ways: while there is\n" +
 				"nothing to say, and while the health of Applications of 20 resources changes, one at a time.",
-			Limits: "Over NATS the whole value travels, uncompressed; idle, each side asks for the other's news with each heartbeat.",
+			Limits: "Over NATS the whole value travels, compressed by itself, and its names and digests do not shrink; idle, the agent asks with each heartbeat, on subjects as long as its name.",
 			Flags:  common(3, carried(fleet.GRPC), agents(10), apps(5), rate(20), duration(time.Minute)),
 			Page:   each([]string{"--duration", "24s", "--runs", "1"}, fleet.GRPC, fleet.Client, fleet.Leaf),
 			Long:   each(nil, fleet.GRPC, fleet.Client, fleet.Leaf),
@@ -135,7 +135,7 @@ func costRows() []Row {
 			Usage: "see what is kept on disk after many changes, and what becomes of those beyond a quota",
 			Text: "Applications are changed again and again. Over NATS one agent is then told of more than its quota\n" +
 				"takes, which must be said; and once others are deleted nothing may be missing.",
-			Limits: "JetStream's files keep what was replaced until a block of theirs is compacted.",
+			Limits: "A block of JetStream's keeps what was replaced until it has 2 MiB, half of which is that; there are two streams for each agent.",
 			Flags:  common(1, carried(fleet.Leaf), agents(10), apps(50), rate(500), duration(time.Minute)),
 			Page:   each([]string{"--duration", "10s"}, fleet.Leaf, fleet.Client, fleet.GRPC),
 			Long:   each(nil, fleet.Leaf, fleet.Client, fleet.GRPC),

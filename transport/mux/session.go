@@ -11,6 +11,13 @@ import (
 
 // A Session is all that this side and one process of the peer say to each other, from
 // Begin until either of them is gone. The Sessions of the two sides belong together: what
+// Busy reports whether there are streams.
+func (s *Session) Busy() bool {
+	s.mux.mu.Lock()
+	defer s.mux.mu.Unlock()
+	return len(s.streams) > 0
+}
+
 // Next of one returns is for Take of the other, packet by packet, in order, none left out.
 type Session struct {
 	mux *Mux

@@ -375,7 +375,7 @@ func TestAnswersOfManySmallThings(t *testing.T) {
 		"cut off":            append(headers, 0),
 		"head of":            appendText(nil, `{"hello":{"link":"`+strings.Repeat("l", 1<<20)+`"}}`),
 	} {
-		_, err := unmarshalAnswer(data)
+		_, err := unmarshalAnswer(data, ask{}, hello{}, nil)
 		require.ErrorContains(t, err, want)
 	}
 	s := siegeOf(t)

@@ -46,6 +46,7 @@ type ClientConfig struct {
 type Client struct {
 	config   ClientConfig
 	troubles *troubles
+	squeeze  *squeezer
 
 	mu   sync.Mutex
 	open *link
@@ -64,7 +65,11 @@ func NewClient(c ClientConfig) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("natslink: client: %w", err)
 	}
-	return &Client{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
+	squeeze, err := newSqueezer()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{config: c, troubles: newTroubles(c.Alarms, c.StoreDir), squeeze: squeeze}, nil
 }
 
 // wayTo returns the host that an agent connects to, and how it gets there, if all is well.
@@ -121,7 +126,7 @@ func (c *Client) link(kept *file) (*link, error) {
 	keep, stop := context.WithCancel(context.Background())
 	var keeping sync.WaitGroup
 	l, err := openLink(linkConfig{
-		name: c.config.Agent, peer: "principal", wire: ownWire{t.Conn}, sent: n.up(), heard: n.down(),
+		name: c.config.Agent, peer: "principal", wire: newOwnWire(t.Conn, n.agentInbox()), sent: n.up(), heard: n.down(),
 		log: newMemory(c.config.stream(c.config.Agent, partLog, n.upLog(), n.up()), c.troubles), copy: kept,
 		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
 		reachable: func() bool { return t.session() != 0 },
@@ -129,7 +134,7 @@ func (c *Client) link(kept *file) (*link, error) {
 		sever:     t.sever,
 		rival:     func(time.Duration) {}, // there is one principal at an address
 		offend:    func(error) {},         // and it has the agent do what it likes
-		presence:  c.config.Presence, heartbeat: c.config.Heartbeat,
+		presence:  c.config.Presence, heartbeat: c.config.Heartbeat, trust: c.config.Heartbeat, squeeze: c.squeeze,
 		zap:     c.config.Logger.With(zap.String("agent", c.config.Agent)),
 		closing: t.hangUp,
 		closed: func() {

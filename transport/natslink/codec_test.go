@@ -124,10 +124,18 @@ func FuzzAnswer(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(good)
 	f.Add(good[:len(good)-1])
+	s, err := newSqueezer()
+	require.NoError(f, err)
+	to := ask{Have: position{"epoch", 2}, brief: &brief{}}
+	short, err := a.marshalBrief(to, s)
+	require.NoError(f, err)
+	f.Add(short)
+	f.Add(short[:len(short)-1])
+	f.Add([]byte{briefAnswer, flagMoved | flagNamed, 2, '{', '}', 0, 9})
 	f.Add([]byte("\x02{}"))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a, err := unmarshalAnswer(data)
+		a, err := unmarshalAnswer(data, to, a.Hello, s)
 		if err != nil {
 			return
 		}
@@ -139,10 +147,14 @@ func FuzzAnswer(f *testing.F) {
 		}
 		again, err := a.marshal()
 		require.NoError(t, err)
-		b, err := unmarshalAnswer(again)
+		short, err := a.marshalBrief(to, s)
 		require.NoError(t, err)
-		require.Equal(t, a.Upto, b.Upto)
-		require.Len(t, b.rows, len(a.rows))
+		for _, data := range [][]byte{again, short} {
+			b, err := unmarshalAnswer(data, to, a.Hello, s)
+			require.NoError(t, err)
+			require.Equal(t, a.Upto, b.Upto)
+			require.Len(t, b.rows, len(a.rows))
+		}
 	})
 }
 
@@ -156,17 +168,18 @@ func TestAnswersThatAreRefused(t *testing.T) {
 		require.NoError(t, err)
 		return data
 	}
-	_, err := unmarshalAnswer(rows(1, 5))
+	_, err := unmarshalAnswer(rows(1, 5), ask{}, hello{}, nil)
 	require.NoError(t, err)
 	for name, data := range map[string][]byte{
 		"empty": {}, "not ascending": rows(2, 2), "beyond its end": rows(6), "cut off": rows(1)[:len(rows(1))-1],
 		"nameless": []byte("\x02{}"),
 	} {
-		_, err := unmarshalAnswer(data)
+		_, err := unmarshalAnswer(data, ask{}, hello{}, nil)
 		require.Error(t, err, name)
 	}
 	for name, data := range map[string]string{
 		"not JSON": "x", "nameless": "{}", "negative hold": `{"hello":{"link":"l"},"hold":-1}`, "large": strings.Repeat(" ", maxAsk+1),
+		"brief, cut off": string(ask{brief: &brief{from: 1}}.marshalBrief()[:29]), "brief, nameless": string(ask{brief: &brief{}}.marshalBrief()), "brief, negative hold": string(ask{Hold: -1, brief: &brief{from: 1}}.marshalBrief()),
 	} {
 		_, err := unmarshalAsk([]byte(data))
 		require.Error(t, err, name)

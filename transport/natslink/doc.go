@@ -26,6 +26,10 @@
 // the sign of life, and the whole protocol between the two processes: no part of the
 // JetStream API crosses the link.
 //
+// The agent asks with each heartbeat, and is answered: so either hears the other. With its ask it says
+// that it has the principal's, which may wait for several heartbeats then (see voucher). An agent that
+// does not ask, since its disk is slow, is asked with each.
+//
 // It is not done by JetStream's own durable sources, which lose messages. The response to
 // the consumer reset with which a source begins says what the consumer has delivered, and
 // the source takes that for received (nats-server 2.15.2, server/stream.go,
@@ -53,7 +57,8 @@
 // numbered; one that is missing, another process of the peer, or another connection to it
 // ends all streams, and both sides begin anew (see pipe). What is under way is bounded by the
 // receiver, well below what servers and clients keep for one who is slow, so that nothing
-// of it is dropped, and a message of the tables waits behind a few packets at most.
+// of it is dropped, and a message of the tables waits behind a few packets at most. While there are
+// streams each side says with each heartbeat that it is there, else with every seventh.
 //
 // # Agents without a server
 //
@@ -78,6 +83,22 @@
 // TLS begins with the first byte, as on the connection of a leaf node, so that it can be passed on
 // by the name in it. The price is that each connection of the principal's own process to its
 // server takes 50 ms to open while clients are listened for: so long the server waits for TLS.
+//
+// # What crosses
+//
+// Asks and answers are JSON between ends that do not know each other, and whatever version they are of;
+// then they are brief (see readsBrief), and rows are compressed against a vocabulary. In the streams a
+// message is the event as it is, for whoever reads them beside us: only the link compresses.
+//
+// The health of an Application of 20 resources, 3.5 KB with its headers, took 4.5 KB on the wire and takes
+// 0.74 (argocd-agentctl bench wire): 0.42 the answer with the whole value, in which digests, identities and
+// the names of resources are new to whoever inflates it; 0.11 the next ask; the rest is manifests, which
+// follow. Less would be what differs from the value before, which the log does not hold.
+//
+// An idle agent took 10.2 KB a minute and takes 1.7 as a client, 1.9 as a leaf node. That is, with each
+// heartbeat of 8 seconds, an ask of 109 bytes and an answer of 58, of which 66 are subjects and 44 TLS; and
+// a PING and its PONG of 28 each. The rest is live streams that nobody uses (see calmAfter), and the
+// principal's own asks.
 //
 // # Where TCP does not pass
 //
@@ -185,6 +206,6 @@
 // A log, and a copy, take so many bytes (Quota) and so many keys: the server keeps each key in
 // memory. An agent has a few connections at once, and whoever opens more loses the oldest; each
 // has a bounded number of subscriptions, and of bytes that wait for one who does not read. Of
-// an answer the rows and headers are bounded. A copy that is full, and an agent that breaks the
+// an answer the rows and headers are bounded, and what it inflates to (maxSqueezed). A copy that is full, and an agent that breaks the
 // rules, are Troubles of that agent, and the log names it.
 package natslink

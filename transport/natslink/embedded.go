@@ -148,7 +148,7 @@ func (e *embedded) way(agent string) (way, error) {
 		return way{}, err
 	}
 	return way{
-		wire:      ownWire{nc},
+		wire:      newOwnWire(nc, names{agent}.hubInbox()),
 		reachable: func() bool { return e.node.interest(account, names{agent}.askUp()) },
 		session:   func() uint64 { return e.node.connected(e.guard.session(agent)) },
 		sever:     e.node.sever,

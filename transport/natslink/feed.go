@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,15 +17,20 @@ const maxHold = time.Minute
 // A feed answers the peer, who keeps a copy of the log, what it lacks. It answers one
 // ask at a time: the reader has only one open, and a newer one replaces it.
 type feed struct {
-	log    logShelf
-	hello  hello
-	peer   *peer
-	from   string      // prefix of where the peer awaits answers; "" is that it cannot name another's place
-	offend func(error) // told what no peer of this program asks
-	again  func()      // told that an ask of this side may be lost
-	zap    *zap.Logger
-	asks   chan asked    // holds the newest
-	more   chan struct{} // holds one element once the log has grown or was lost
+	log     logShelf
+	hello   hello
+	peer    *peer
+	from    string                            // prefix of where the peer awaits answers; "" is that it cannot name another's place
+	offend  func(error)                       // told what no peer of this program asks
+	again   func()                            // told that an ask of this side may be lost
+	held    func(number uint64, at time.Time) // told which ask of this side waits at the peer
+	zap     *zap.Logger
+	squeeze *squeezer
+	asks    chan asked    // holds the newest
+	more    chan struct{} // holds one element once the log has grown or was lost
+	heard   hello         // what the peer has said of itself last; of take
+
+	holding atomic.Uint64 // the number of the ask that waits here; 0 if none does, or it has none
 }
 
 // An asked is an ask that waits for its answer.
@@ -33,8 +39,13 @@ type asked struct {
 	reply *nats.Msg
 }
 
-func newFeed(log logShelf, h hello, p *peer, from string, offend func(error), again func(), z *zap.Logger) *feed {
-	return &feed{log: log, hello: h, peer: p, from: from, offend: offend, again: again, zap: z, asks: make(chan asked, 1), more: make(chan struct{}, 1)}
+// newFeed returns the feed of a Link, whose puller it gets to know.
+func newFeed(c linkConfig, h hello, with *peer, p *puller) *feed {
+	return &feed{
+		log: c.log, hello: h, peer: with, from: c.inbox, offend: c.offend, zap: c.zap, squeeze: c.squeeze,
+		again: func() { signal(p.interrupt) }, held: p.held,
+		asks: make(chan asked, 1), more: make(chan struct{}, 1),
+	}
 }
 
 // take takes in an ask. It is called by one goroutine, that of the subscription.
@@ -48,10 +59,19 @@ func (f *feed) take(m *nats.Msg) {
 		f.zap.Debug("refused what the peer asks", zap.Error(err))
 		return
 	}
-	f.peer.says(a.Hello, time.Now())
+	if !f.knows(&a) {
+		f.answer(&asked{a, m}, answer{Hello: f.hello, Upto: a.Have})
+		return
+	}
+	now := time.Now()
+	f.peer.says(a.Hello, now)
 	if a.Again {
 		f.again()
 	}
+	if a.brief != nil {
+		f.held(a.brief.holds, now)
+	}
+	f.holding.Store(a.number())
 	for {
 		select {
 		case f.asks <- asked{a, m}:
@@ -64,6 +84,30 @@ func (f *feed) take(m *nats.Msg) {
 		}
 	}
 }
+
+// knows completes a brief ask, and reports whether it is known who asks.
+func (f *feed) knows(a *ask) bool {
+	if a.brief == nil {
+		f.heard = a.Hello
+		return true
+	}
+	a.Have.Epoch = "" // it has none
+	if m := a.brief.log; m != 0 {
+		a.Have.Epoch = unknownLog
+		if epoch := f.log.end().Epoch; m == markOf(epoch) {
+			a.Have.Epoch = epoch
+		}
+	}
+	if a.brief.from != markOf(f.heard.Link) {
+		a.brief.knows = 0 // it is to be told who is here
+		return false
+	}
+	a.Hello = f.heard
+	return true
+}
+
+// unknownLog is the name of no log.
+const unknownLog = "?"
 
 // grown notes that the log has changed.
 func (f *feed) grown() {
@@ -178,7 +222,9 @@ func (f *feed) serve(ctx context.Context, a *asked) (served bool, err error) {
 }
 
 func (f *feed) answer(a *asked, with answer) {
-	data, err := with.marshal()
+	f.holding.CompareAndSwap(a.number(), 0)
+	with.named = a.brief == nil || a.brief.knows != markOf(f.hello.Link)
+	data, err := with.answers(a.ask, f.squeeze)
 	if err == nil {
 		err = a.reply.Respond(data)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 
@@ -18,6 +20,8 @@ type hello struct {
 	Version string `json:"version,omitempty"`
 	Oldest  int    `json:"oldest,omitempty"`
 	Newest  int    `json:"newest,omitempty"`
+	// Reads is which frames it reads, beside those of JSON: see readsBrief.
+	Reads int `json:"reads,omitempty"`
 }
 
 func (h hello) presence() transport.Presence {
@@ -38,6 +42,8 @@ type ask struct {
 	Hold  int64    `json:"hold"` // milliseconds
 	// Again is that what was said before may be lost on the way, in either direction.
 	Again bool `json:"again,omitempty"`
+
+	brief *brief // nil if it is in JSON
 }
 
 // An answer carries the rows that follow. Once the reader has stored them it has all up
@@ -47,6 +53,8 @@ type answer struct {
 	Upto  position `json:"upto"`
 	Bye   bool     `json:"bye,omitempty"` // the process is about to end
 	rows  []row
+
+	named bool // it says Hello, also if it is brief
 }
 
 // A row is a message as it is stored: in a log, or in a copy of it.
@@ -76,12 +84,20 @@ const (
 	maxRowHeaders = maxHeaders + 8<<10
 )
 
-func (a ask) marshal() ([]byte, error) { return json.Marshal(a) }
+func (a ask) marshal() ([]byte, error) {
+	if a.brief != nil {
+		return a.marshalBrief(), nil
+	}
+	return json.Marshal(a)
+}
 
 func unmarshalAsk(data []byte) (ask, error) {
 	var a ask
 	if len(data) > maxAsk {
 		return a, fmt.Errorf("ask of %d bytes", len(data))
+	}
+	if len(data) > 0 && data[0] == briefAsk {
+		return unmarshalBriefAsk(data)
 	}
 	if err := json.Unmarshal(data, &a); err != nil {
 		return a, fmt.Errorf("ask: %w", err)
@@ -108,20 +124,31 @@ func (a answer) marshal() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := appendText(make([]byte, 0, len(head)+16+a.size()), string(head))
+	return a.marshalRows(appendText(make([]byte, 0, len(head)+16+a.size()), string(head))), nil
+}
+
+// answers returns a as the answer to to: brief, if who has asked reads that.
+func (a answer) answers(to ask, s *squeezer) ([]byte, error) {
+	if to.Hello.Reads < readsBrief && to.brief == nil {
+		return a.marshal()
+	}
+	return a.marshalBrief(to, s)
+}
+
+func (a answer) marshalRows(b []byte) []byte {
 	for _, r := range a.rows {
 		b = appendRow(b, r)
 	}
-	return b, nil
+	return b
 }
 
 func appendRow(b []byte, r row) []byte {
 	b = binary.AppendUvarint(b, r.seq)
 	b = appendText(b, r.tail)
 	b = binary.AppendUvarint(b, uint64(len(r.header)))
-	for k, values := range r.header {
+	for _, k := range slices.Sorted(maps.Keys(r.header)) { // in an order that repeats itself
 		b = appendText(b, k)
-		b = appendText(b, values[0])
+		b = appendText(b, r.header[k][0])
 	}
 	return appendText(b, string(r.data))
 }
@@ -130,10 +157,13 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// unmarshalAnswer reads a frame from a peer that may be hostile. Rows ascend, and none is
-// beyond Upto.
-func unmarshalAnswer(data []byte) (answer, error) {
-	var a answer
+// unmarshalAnswer reads a frame from a peer that may be hostile: the answer to to, by known if it names
+// nobody.
+func unmarshalAnswer(data []byte, to ask, known hello, s *squeezer) (answer, error) {
+	if len(data) > 0 && data[0] == briefAnswer {
+		return unmarshalBriefAnswer(data, to, known, s)
+	}
+	a := answer{named: true}
 	f := frame{rest: data}
 	head := f.text()
 	if len(head) > maxAsk {
@@ -145,6 +175,11 @@ func unmarshalAnswer(data []byte) (answer, error) {
 	if a.Hello.Link == "" {
 		return answer{}, errors.New("answer: nameless")
 	}
+	return a.withRows(f)
+}
+
+// withRows returns a with the rows that are left of its frame. They ascend, and none is beyond Upto.
+func (a answer) withRows(f frame) (answer, error) {
 	var last uint64
 	for len(f.rest) > 0 && !f.bad {
 		if len(a.rows) == batchRows {

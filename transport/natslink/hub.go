@@ -47,6 +47,7 @@ type Hub struct {
 	base    base
 	vault   *vault
 	guard   *guard
+	squeeze *squeezer
 	serving transport.Serving
 
 	*embedded // nil if there is no server in this process
@@ -91,6 +92,9 @@ func NewHub(c HubConfig) (*Hub, error) {
 		return fail(errPlain)
 	}
 	h := &Hub{config: c, serving: transport.NewServing(), links: map[string]*link{}}
+	if h.squeeze, err = newSqueezer(); err != nil {
+		return fail(err)
+	}
 	if c.Cluster != nil {
 		k, err := newCluster(c)
 		if err != nil {
@@ -106,6 +110,10 @@ func NewHub(c HubConfig) (*Hub, error) {
 	h.base, h.vault, h.guard = h.embedded, h.node.vault, h.embedded.guard
 	return h, nil
 }
+
+// maxTrusted is for how many heartbeats an ask of the principal's waits at an agent that says that it has
+// it. The agent asks with each.
+const maxTrusted = 7
 
 // Run serves agents until ctx is done, or another principal has taken its place on servers elsewhere. It
 // may be called once. A store or a server that fails meanwhile does not end it: see Troubles.
@@ -218,7 +226,7 @@ func (h *Hub) open(ctx context.Context, agent string) (*link, error) {
 		reachable: to.reachable, session: to.session, sever: to.sever,
 		rival:    func(pause time.Duration) { h.guard.hold(agent, pause) },
 		offend:   func(err error) { h.guard.callers.offend(agent, err) },
-		presence: h.config.Presence, heartbeat: h.config.Heartbeat,
+		presence: h.config.Presence, heartbeat: h.config.Heartbeat, trust: min(maxTrusted*h.config.Heartbeat, maxHold), squeeze: h.squeeze,
 		zap:     h.config.Logger.With(zap.String("agent", agent)),
 		closing: func() {},
 		closed: func() {

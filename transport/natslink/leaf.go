@@ -61,6 +61,7 @@ type LeafConfig struct {
 type Leaf struct {
 	config   LeafConfig
 	troubles *troubles
+	squeeze  *squeezer
 
 	mu   sync.Mutex
 	open *dialed
@@ -92,7 +93,11 @@ func NewLeaf(c LeafConfig) (*Leaf, error) {
 	if c.host, c.route, err = wayTo(c.Agent, c.Connect, c.Proxy, c.Websocket, c.Credentials, c.Says); err != nil {
 		return fail(err)
 	}
-	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir)}, nil
+	squeeze, err := newSqueezer()
+	if err != nil {
+		return fail(err)
+	}
+	return &Leaf{config: c, troubles: newTroubles(c.Alarms, c.StoreDir), squeeze: squeeze}, nil
 }
 
 // Dial starts the server on what its store holds, and opens the Link. Close of the Link
@@ -230,14 +235,14 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	keep, stop := context.WithCancel(context.Background())
 	var keeping sync.WaitGroup
 	d.link, err = openLink(linkConfig{
-		name: l.config.Agent, peer: "principal", wire: ownWire{wire}, log: log, copy: kept, sent: n.up(), heard: n.down(),
+		name: l.config.Agent, peer: "principal", wire: newOwnWire(wire, n.agentInbox()), log: log, copy: kept, sent: n.up(), heard: n.down(),
 		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
 		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
 		session:   d.node.upstream,
 		sever:     d.node.sever,
 		rival:     func(time.Duration) {}, // there is one principal at an address
 		offend:    func(error) {},         // and it has the agent do what it likes
-		presence:  l.config.Presence, heartbeat: l.config.Heartbeat,
+		presence:  l.config.Presence, heartbeat: l.config.Heartbeat, trust: l.config.Heartbeat, squeeze: l.squeeze,
 		zap:     l.config.Logger.With(zap.String("agent", l.config.Agent)),
 		closing: func() {},
 		closed: func() {

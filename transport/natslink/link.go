@@ -38,6 +38,8 @@ type linkConfig struct {
 	offend    func(error)         // told what no peer of this program says
 	presence  transport.Presence
 	heartbeat time.Duration
+	trust     time.Duration // for how long an ask waits that the peer says it has; it is a heartbeat on one side at least
+	squeeze   *squeezer
 	zap       *zap.Logger
 	closing   func() // called when it begins to be
 	closed    func() // called once the Link is closed
@@ -63,16 +65,17 @@ func openLink(c linkConfig) (*link, error) {
 	l := &link{linkConfig: c, mailbox: newMailbox()}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	p := c.presence
-	l.hello = hello{Link: rand.Text(), Process: p.Process, Version: p.Version, Oldest: p.Oldest, Newest: p.Newest}
+	l.hello = hello{Link: rand.Text(), Process: p.Process, Version: p.Version, Oldest: p.Oldest, Newest: p.Newest, Reads: readsBrief}
 	l.streams = newStreamer(c, l.hello.Link)
 	l.with = newPeer(l.mailbox, l.streams, c.reachable, 5*c.heartbeat/2, c.rival)
-	l.feed = newFeed(c.log, l.hello, l.with, c.inbox, c.offend, func() { signal(l.puller.interrupt) }, c.zap)
 	l.puller = &puller{
 		copy: c.copy, prefix: c.heard, ask: c.asks, wire: c.wire, hello: l.hello, peer: l.with, mailbox: l.mailbox, zap: c.zap,
-		hold:      c.heartbeat,
+		hold: c.heartbeat, trust: c.trust, squeeze: c.squeeze,
 		reachable: c.reachable, offend: c.offend,
 		interrupt: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
 	}
+	l.feed = newFeed(c, l.hello, l.with, l.puller)
+	l.puller.holds = l.feed.holding.Load
 	asks, err := c.wire.Subscribe(c.answers, l.feed.take)
 	if err == nil {
 		err = asks.SetPendingLimits(16, -1) // the newest is all that is answered
@@ -257,7 +260,7 @@ func (l *link) watch() {
 				l.puller.doubts.Store(true)
 				changed = true
 			}
-			if changed {
+			if changed || l.puller.doubted(l.heartbeat, now) {
 				signal(l.puller.interrupt)
 			}
 			if line.useless(l.heartbeat, now) {

@@ -66,6 +66,7 @@ type pipe struct {
 	due     bool         // the peer is to be told of the tips
 	spoke   time.Time    // when it was told last
 	heard   time.Time    // when something came last
+	used    time.Time    // when there were streams last
 }
 
 // there takes in that the peer's end of the link is another one; 0 is none.
@@ -122,6 +123,9 @@ func (p *pipe) take(c parcel, now time.Time) error {
 		p.due = true
 	}
 	p.heard = now
+	if len(c.packet) == 0 && now.Sub(p.spoke) >= 3*p.heartbeat/4 {
+		p.due = true // it may have a use for the pipe that has not got here
+	}
 	return p.deliver(c, now)
 }
 
@@ -142,17 +146,44 @@ func (p *pipe) deliver(c parcel, now time.Time) error {
 	return err
 }
 
+// A pipe that nobody has used for some heartbeats is calm: it says less often that it is there, as nobody
+// waits for what may be lost. Who has a use for it speaks with each heartbeat, and is answered.
+const (
+	calmAfter = 2
+	calmBeats = 7 // it speaks once in so many heartbeats
+)
+
+// beat returns how often this side is to speak and to hear the other.
+func (p *pipe) beat(now time.Time) time.Duration {
+	calm := now.Sub(p.used) > calmAfter*p.heartbeat
+	switch {
+	case p.session.Busy():
+		if calm {
+			p.heard = now // nothing was to be heard
+		}
+		p.used = now
+	case calm:
+		return calmBeats * p.heartbeat
+	}
+	return p.heartbeat
+}
+
 // look takes in the time, and which connection there is; 0 is none.
 func (p *pipe) look(line uint64, now time.Time) {
 	switch {
 	case p.peer == 0:
+		return
 	case p.session == nil:
 		p.due = true // it may have been lost
+		return
 	case line != p.line:
 		p.restart("the connection to it has broken")
-	case now.Sub(p.heard) > 5*p.heartbeat/2:
+		return
+	}
+	switch beat := p.beat(now); {
+	case now.Sub(p.heard) > 5*beat/2:
 		p.restart("it says nothing")
-	case now.Sub(p.spoke) >= p.heartbeat:
+	case now.Sub(p.spoke) >= beat:
 		p.due = true
 	}
 }

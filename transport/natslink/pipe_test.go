@@ -160,3 +160,51 @@ func TestPipe(t *testing.T) {
 		require.Equal(t, sessions, [2]*mux.Session{one.session, other.session}, "seed %d", seed)
 	}
 }
+
+// TestCalmPipe: a pipe that nobody uses says little, and as soon as one side does, both are heard with
+// each heartbeat, however long the other has nothing to say.
+func TestCalmPipe(t *testing.T) {
+	p := newPlumbing(t)
+	p.meet(0)
+	p.meet(1)
+	p.settle(time.Minute)
+	sessions := [2]*mux.Session{p.pipes[0].session, p.pipes[1].session}
+	require.NotNil(t, sessions[0])
+	spoken := func(d time.Duration) (times int) {
+		last := [2]time.Time{p.pipes[0].spoke, p.pipes[1].spoke}
+		for end := p.now.Add(d); p.now.Before(end); {
+			p.settle(250 * time.Millisecond)
+			for i := range p.pipes {
+				if now := p.pipes[i].spoke; now != last[i] {
+					last[i] = now
+					times++
+				}
+			}
+		}
+		return times
+	}
+	require.LessOrEqual(t, spoken(70*time.Second), 2*11)
+
+	c, err := p.pipes[0].mux.Open(t.Context(), "kept")
+	require.NoError(t, err)
+	p.settle(250 * time.Millisecond)
+	d := p.accept(1, "kept")
+	require.GreaterOrEqual(t, spoken(70*time.Second), 2*69)
+	require.NoError(t, d.Close()) // for the other side it is there until it is closed here
+	require.GreaterOrEqual(t, spoken(70*time.Second), 2*69)
+	require.Equal(t, sessions, [2]*mux.Session{p.pipes[0].session, p.pipes[1].session})
+	require.NoError(t, c.Close())
+	p.settle(3 * time.Second)
+	require.LessOrEqual(t, spoken(70*time.Second), 2*11)
+
+	_, err = p.pipes[0].mux.Open(t.Context(), "unheard")
+	require.NoError(t, err)
+	for range 10 { // seconds in which what the other says is lost
+		p.sent = [2][][]byte{}
+		p.now = p.now.Add(time.Second)
+		p.pipes[0].look(p.line, p.now)
+		for p.send(0) {
+		}
+	}
+	require.NotEqual(t, sessions[0], p.pipes[0].session, "it says nothing")
+}

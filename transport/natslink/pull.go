@@ -34,7 +34,10 @@ type puller struct {
 	peer    *peer
 	mailbox *mailbox
 	zap     *zap.Logger
-	hold    time.Duration
+	hold    time.Duration // for how long an ask waits at the peer, who says something each time it ends
+	trust   time.Duration // the same of one that the peer itself says that it waits there; see voucher
+	holds   func() uint64 // which ask of the peer waits here
+	squeeze *squeezer
 
 	reachable func() bool
 	offend    func(error) // told what no peer of this program says
@@ -44,6 +47,11 @@ type puller struct {
 	at   uint64   // the last place given
 
 	warned time.Time // when the log was told last that something was dropped
+
+	told   hello         // the peer's, whose Link has been told ours; zero if none has
+	number uint64        // of the last brief ask
+	waited time.Duration // for how long the last ask was to wait
+	voucher
 
 	stale bool // storing has failed or the copy was lost, so have may not be what is in it
 
@@ -198,7 +206,7 @@ func (p *puller) step(ctx context.Context) error {
 	}
 	news := len(a.rows) > 0 || a.Upto.Epoch != p.have.Epoch
 	p.have = a.Upto
-	if !news && time.Since(asked) < p.hold/2 {
+	if !news && time.Since(asked) < p.waited/2 {
 		return errIdle
 	}
 	return nil
@@ -213,13 +221,17 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 		return answer{}, errAway
 	}
 	doubts := p.doubts.Load()
-	data, err := ask{Hello: p.hello, Have: p.have, Hold: p.hold.Milliseconds(), Again: doubts}.marshal()
+	q := p.next(doubts)
+	data, err := q.marshal()
 	if err != nil {
 		return answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*p.hold)
+	p.waited = time.Duration(q.Hold) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, p.waited+p.hold)
 	defer cancel()
 	defer p.unless(ctx, cancel)()
+	p.asks(q, p.hold, time.Now())
+	defer p.asks(ask{}, p.hold, time.Time{})
 	m, err := p.wire.request(ctx, p.ask, data)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), ctx.Err() != nil:
@@ -230,11 +242,40 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 	if doubts {
 		p.doubts.Store(false) // it was heard
 	}
-	a, err := unmarshalAnswer(m.Data)
+	a, err := unmarshalAnswer(m.Data, q, p.told, p.squeeze)
 	if err != nil {
 		p.offend(err)
+		return a, err
 	}
-	return a, err
+	switch {
+	case q.brief == nil && a.Hello.Reads >= readsBrief:
+		p.told = a.Hello
+	case a.named: // it reads none, or does not know who has asked
+		p.told = hello{}
+	}
+	return a, nil
+}
+
+// next returns the next ask, which is brief if the peer knows who asks.
+func (p *puller) next(doubts bool) ask {
+	a := ask{Hello: p.hello, Have: p.have, Hold: p.hold.Milliseconds(), Again: doubts}
+	if p.told.Link == "" || p.told.Link != p.peer.end() {
+		return a
+	}
+	a.Hold = p.voucher.hold(p.hold, p.trust).Milliseconds()
+	p.number++
+	a.brief = &brief{from: markOf(p.hello.Link), knows: markOf(p.told.Link), log: markOf(p.have.Epoch), number: p.number, holds: p.holds()}
+	return a
+}
+
+// held takes in which of our asks waits at the peer, as it says.
+func (p *puller) held(number uint64, at time.Time) {
+	if !p.vouch(number, at) {
+		return
+	}
+	if since := p.waits.Load(); since != 0 {
+		p.waits.CompareAndSwap(since, at.UnixNano()) // it has carried what the peer says, so it is not in vain
+	}
 }
 
 // unless cancels an ask that is of no use any more. The function that it returns ends it.

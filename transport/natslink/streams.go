@@ -44,10 +44,10 @@ func newStreamer(c linkConfig, link string) *streamer {
 	return s
 }
 
-// linkNumber returns what stands for a hello.Link. It is never 0.
-func linkNumber(link string) uint64 {
+// linkNumber returns what stands for a random name, as a hello.Link is. It is never 0.
+func linkNumber(name string) uint64 {
 	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(link)) // never fails
+	_, _ = sum.Write([]byte(name)) // never fails
 	return max(1, sum.Sum64())
 }
 

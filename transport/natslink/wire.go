@@ -2,6 +2,7 @@ package natslink
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strconv"
 	"sync"
@@ -28,15 +29,17 @@ type wire interface {
 }
 
 // An ownWire is a connection that leads to one peer only.
-type ownWire struct{ *nats.Conn }
+type ownWire struct{ *sharedWire }
 
-func (w ownWire) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
-	return w.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: data})
+// newOwnWire returns the wire that nc is. What is awaited on it gets there on subjects that are shorter
+// than those that the client itself would make up: they cross the link twice with each heartbeat.
+func newOwnWire(nc *nats.Conn, inbox string) ownWire {
+	// An answer to a process before, which asked on the same subjects, is no answer to this one.
+	return ownWire{newSharedWire(nc, inbox+"."+rand.Text()[:6])}
 }
 
-func (w ownWire) flush(patience time.Duration) error { return w.FlushTimeout(patience) }
-
-func (w ownWire) remade() uint64 { return w.Stats().Reconnects }
+// Close implements wire.
+func (w ownWire) Close() { w.Conn.Close() }
 
 // A sharedWire is a Link's share in a connection. What its peer may answer on is the Link's own.
 type sharedWire struct {
