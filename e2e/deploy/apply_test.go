@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -74,7 +75,7 @@ func TestAnAPIServerTakesEverything(t *testing.T) {
 // ofArgoCD is what Kubernetes says of the finalizer that Argo CD has given its name.
 var ofArgoCD = regexp.MustCompile(`(?m)^Warning: .*resources-finalizer\.argocd\.argoproj\.io.*\n`)
 
-// examples returns the Applications to try it with, by their namespaces.
+// examples returns what to try it with, by its namespaces; what has none is deployed by an Application.
 func examples(t *testing.T) map[string]set {
 	out := map[string]set{}
 	files, err := filepath.Glob(filepath.Join(root, "examples", "*", "*.yaml"))
@@ -84,10 +85,11 @@ func examples(t *testing.T) map[string]set {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for name, u := range setOf(t, text) {
-			if out[u.GetNamespace()] == nil {
-				out[u.GetNamespace()] = set{}
+			namespace := cmp.Or(u.GetNamespace(), "default")
+			if out[namespace] == nil {
+				out[namespace] = set{}
 			}
-			out[u.GetNamespace()][name] = u
+			out[namespace][name] = u
 		}
 	}
 	return out
