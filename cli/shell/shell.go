@@ -53,9 +53,9 @@ func Run(ctx context.Context, app *cli.App, args []string) int {
 	return Fault
 }
 
-// Complain writes why a program ends, in one line.
+// Complain writes why a program ends, in one line that a terminal shows as it is: some of it may be a peer's.
 func Complain(w io.Writer, program string, err error) {
-	fmt.Fprintf(w, "%s: %s\n", program, strings.Join(strings.Fields(err.Error()), " "))
+	fmt.Fprintf(w, "%s: %s\n", program, Line(strings.Join(strings.Fields(err.Error()), " ")))
 }
 
 // prepare gives commands what the App's own settings do not reach.
@@ -91,7 +91,7 @@ func NoArguments(c *cli.Context) error {
 func Argument(c *cli.Context, what string) (string, error) {
 	all := Arguments(c)
 	switch {
-	case len(all) == 0:
+	case len(all) == 0 || all[0] == "":
 		return "", misuse(c, "%s is not given", what)
 	case len(all) > 1:
 		return "", misuse(c, "argument %q is not expected", all[1])

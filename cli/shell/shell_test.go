@@ -129,6 +129,7 @@ func TestMisuse(t *testing.T) {
 		"no address":         {[]string{"serve", "--listen", "here"}, "", `tool: --listen: "here" is no address; write host:port, or :port for all interfaces`},
 		"no address's port":  {[]string{"serve", "--listen", ":http"}, "", `tool: --listen: ":http" is no address; write host:port, or :port for all interfaces`},
 		"argument too many":  {[]string{"serve", "now"}, "", `tool: serve: argument "now" is not expected; see --help`},
+		"argument empty":     {[]string{"pet", "feed", ""}, "", "tool: pet feed: the pet's name is not given; see --help"},
 		"argument missing":   {[]string{"pet", "feed"}, "", "tool: pet feed: the pet's name is not given; see --help"},
 		"two arguments":      {[]string{"pet", "feed", "a", "b"}, "", `tool: pet feed: argument "b" is not expected; see --help`},
 		"flag behind":        {[]string{"pet", "feed", "a", "--by", "b"}, "", "tool: pet feed: there is no flag --by; see --help"},
@@ -151,6 +152,13 @@ func TestMisuse(t *testing.T) {
 			require.Equal(t, Usage, code)
 		})
 	}
+}
+
+// TestComplaintIsALine: what a peer has said moves no cursor.
+func TestComplaintIsALine(t *testing.T) {
+	var out bytes.Buffer
+	Complain(&out, "tool", errors.New("a\x1b[2J\u009b31m\nb"))
+	require.Equal(t, "tool: a\ufffd[2J\ufffd31m b\n", out.String())
 }
 
 func TestFault(t *testing.T) {
