@@ -11,7 +11,9 @@ package natskeys
 import (
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,8 +161,9 @@ func (m *maker) principal() error {
 }
 
 // certificate makes a certificate among files, with its CA's, where there is none, or it is to be renewed.
+// With it is renewed what the CA is by now: another, or two while one takes the other's place.
 func (m *maker) certificate(files map[string][]byte, issue func(pki.Options) (pki.Pair, error)) error {
-	if files[CA] == nil {
+	if files[CA] == nil || m.Renew {
 		files[CA] = m.CA.Pair().Cert
 	}
 	o := m.Options
@@ -168,7 +171,7 @@ func (m *maker) certificate(files map[string][]byte, issue func(pki.Options) (pk
 	case files[Cert] != nil && o.Key == nil:
 		return errors.New("there is a certificate without its key: remove it")
 	case files[Cert] != nil && !m.Renew:
-		return nil
+		return m.signed(files)
 	}
 	pair, err := issue(o)
 	if err != nil {
@@ -176,6 +179,23 @@ func (m *maker) certificate(files map[string][]byte, issue func(pki.Options) (pk
 	}
 	files[Cert], files[Key] = pair.Cert, pair.Key
 	return nil
+}
+
+// signed returns an error unless the certificate among files is of the CA.
+func (m *maker) signed(files map[string][]byte) error {
+	pair, err := tls.X509KeyPair(files[Cert], files[Key])
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w", Cert, Key, err)
+	}
+	for rest := m.CA.Pair().Cert; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return fmt.Errorf("the certificate of %s is of another CA: --renew issues one of this", pair.Leaf.Subject)
+		}
+		if ca, err := x509.ParseCertificate(block.Bytes); err == nil && pair.Leaf.CheckSignatureFrom(ca) == nil {
+			return nil
+		}
+	}
 }
 
 func copied(files map[string][]byte) map[string][]byte {

@@ -64,6 +64,32 @@ func TestRenewedCertificatesKeepTheirKeys(t *testing.T) {
 	require.Equal(t, all, renewed)
 }
 
+// Another CA is noticed, and certificates of it are given together with it.
+func TestAnotherCA(t *testing.T) {
+	all, err := Complete(Set{}, request(t))
+	require.NoError(t, err)
+	r := request(t)
+	_, err = Complete(all, r)
+	require.ErrorContains(t, err, "is of another CA: --renew issues one of this")
+	r.Renew = true
+	renewed, err := Complete(all, r)
+	require.NoError(t, err)
+	for name, files := range map[string]map[string][]byte{"servers": renewed.Servers, "principal": renewed.Principal} {
+		require.Equal(t, string(r.CA.Pair().Cert), string(files[CA]), name)
+		roots := x509.NewCertPool()
+		require.True(t, roots.AppendCertsFromPEM(files[CA]))
+		block, _ := pem.Decode(files[Cert])
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		require.NoError(t, err)
+		_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		require.NoError(t, err, name)
+	}
+	r.Renew = false
+	again, err := Complete(renewed, r)
+	require.NoError(t, err)
+	require.Equal(t, renewed, again)
+}
+
 func TestWhatDoesNotBelongTogetherIsRefused(t *testing.T) {
 	r := request(t)
 	one, err := Complete(Set{}, r)
