@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,13 +52,11 @@ const natsServers = "argocd-agent-nats"
 
 // natsHosts returns the names and addresses of the servers.
 func natsHosts(c *cli.Context) ([]string, error) {
-	for _, ip := range c.StringSlice("ip") {
-		if net.ParseIP(ip) == nil {
-			return nil, &shell.UsageError{Where: "--ip", What: fmt.Sprintf("%q is no address", ip), Advice: "give names by --dns"}
-		}
+	hosts, err := hostsGiven(c)
+	if err != nil {
+		return nil, err
 	}
 	inside := natsServers + "." + c.String("principal-namespace")
-	hosts := append(c.StringSlice("dns"), c.StringSlice("ip")...)
 	hosts = append(hosts, natsServers, inside, inside+".svc", inside+".svc.cluster.local")
 	for i := range 3 {
 		hosts = append(hosts, fmt.Sprintf("%s-%d.%s", natsServers, i, natsServers))

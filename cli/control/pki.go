@@ -148,15 +148,29 @@ func issueServer(c *cli.Context, s server, name string, hosts []string) error {
 	if err != nil {
 		return err
 	}
-	for _, ip := range c.StringSlice("ip") {
-		if net.ParseIP(ip) == nil {
-			return &shell.UsageError{Where: "--ip", What: fmt.Sprintf("%q is no address", ip), Advice: "give names by --dns"}
-		}
+	given, err := hostsGiven(c)
+	if err != nil {
+		return err
 	}
-	if given := append(c.StringSlice("dns"), c.StringSlice("ip")...); len(given) > 0 {
+	if len(given) > 0 {
 		hosts = given
 	}
 	return issue(c, item{server: s}, c.Bool("upsert"), func(ca *pki.CA) (pki.Pair, error) { return ca.IssueServer(name, hosts, o) })
+}
+
+// hostsGiven returns the names and addresses that flags give.
+func hostsGiven(c *cli.Context) ([]string, error) {
+	for _, ip := range c.StringSlice("ip") {
+		if net.ParseIP(ip) == nil {
+			return nil, &shell.UsageError{Where: "--ip", What: fmt.Sprintf("%q is no address", ip), Advice: "give names by --dns"}
+		}
+	}
+	for _, name := range c.StringSlice("dns") {
+		if err := pki.CheckHost(name); err != nil {
+			return nil, &shell.UsageError{Where: "--dns", What: err.Error(), Advice: "write a name such as hub.example.com, without a port; in letters beyond ASCII, its punycode"}
+		}
+	}
+	return append(c.StringSlice("dns"), c.StringSlice("ip")...), nil
 }
 
 func issueAgent(c *cli.Context) error {

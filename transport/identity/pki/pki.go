@@ -18,6 +18,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/transport/identity"
@@ -134,6 +135,18 @@ func checkOther(name string) error {
 	return nil
 }
 
+// hostName is what clients find in a certificate: labels, of which the first may be any one. A name in
+// other letters is written as its punycode.
+var hostName = regexp.MustCompile(`^(\*\.)?([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+
+// CheckHost returns what is wrong with a DNS name or IP address that a certificate is to hold for.
+func CheckHost(host string) error {
+	if net.ParseIP(host) == nil && (len(host) > 253 || !hostName.MatchString(host)) {
+		return fmt.Errorf("%q is neither the name of a host nor an address", host)
+	}
+	return nil
+}
+
 func (o Options) serverTemplate(name string, hosts []string) (*x509.Certificate, error) {
 	template, err := o.template(name)
 	if err == nil && len(hosts) == 0 {
@@ -143,6 +156,9 @@ func (o Options) serverTemplate(name string, hosts []string) (*x509.Certificate,
 		return nil, err
 	}
 	for _, h := range hosts {
+		if err := CheckHost(h); err != nil {
+			return nil, err
+		}
 		if ip := net.ParseIP(h); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		} else {

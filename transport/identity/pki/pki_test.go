@@ -99,6 +99,13 @@ func TestBadRequests(t *testing.T) {
 	require.ErrorContains(t, err, "reserved")
 	_, err = ca.IssueServer("principal", nil, o)
 	require.ErrorContains(t, err, "no host")
+	for _, bad := range []string{"", "a b", "a\nb", "straße.example.com", "https://hub", "hub:8443", "a..b", "-a", "hub.*"} {
+		_, err = ca.IssueServer("principal", []string{bad}, o)
+		require.ErrorContains(t, err, "neither the name of a host nor an address", bad)
+	}
+	for _, good := range []string{"hub", "*.example.com", "xn--strae-oqa.example.com", "192.0.2.7", "2001:db8::1", "a_b.c"} {
+		require.NoError(t, pki.CheckHost(good))
+	}
 	for _, bad := range []pki.Options{{}, {Now: o.Now}, {Lifetime: time.Hour}} {
 		_, err = pki.NewCA("CA", bad)
 		require.ErrorContains(t, err, "positive lifetime")
