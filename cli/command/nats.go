@@ -25,6 +25,9 @@ const natsClientPort = 4222
 // natsWebsocketPort is where it is suggested to listen for them by websocket.
 const natsWebsocketPort = 8444
 
+// mostMiB is the most of them that are counted, in bytes, twice over and with replicas.
+const mostMiB = math.MaxInt64 >> 20 >> 4
+
 // natsFlags are those of either end of the transport over NATS.
 func natsFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
@@ -38,8 +41,11 @@ func natsFlags(f shell.Flags) []cli.Flag {
 // natsCommon is what the ends have in common. They keep messages in dir.
 func natsCommon(c *cli.Context, dir string, log *zap.Logger) (natslink.Common, error) {
 	for _, flag := range []string{"nats-quota", "nats-max-store"} {
-		if v := c.Int(flag); v < 0 {
+		switch v := c.Int(flag); {
+		case v < 0:
 			return natslink.Common{}, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is below zero", v), Advice: "write a number of MiB"}
+		case v > mostMiB:
+			return natslink.Common{}, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d MiB are more than any server has", v), Advice: "write a smaller number"}
 		}
 	}
 	if err := checkQuota(c, dir); err != nil {

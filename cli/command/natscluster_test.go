@@ -37,6 +37,9 @@ func TestServersElsewhereThatCannotBe(t *testing.T) {
 		"in clear":       {[]string{"--nats-url", "nats://nats:4222", "--nats-nkey", user, "--nats-callout-seed", issuer}, "without TLS, which is for the loopback interface"},
 		"no certificate": {[]string{"--nats-url", "tls://nats:4222", "--nats-nkey", user, "--nats-callout-seed", issuer, "--root-ca-path", empty, "--nats-tls-key", empty}, "--nats-tls-cert: it is needed with tls URLs in --nats-url"},
 		"not a URL":      {[]string{"--nats-url", "nats", "--nats-nkey", user, "--nats-callout-seed", issuer}, "is no URL of a NATS server"},
+		"no such port":   {[]string{"--nats-url", "nats://127.0.0.1:99999", "--nats-nkey", user, "--nats-callout-seed", issuer}, "127.0.0.1:99999: there is no port 99999"},
+		"quota":          {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-nkey", user, "--nats-callout-seed", issuer, "--nats-quota", "99999999999999"}, "--nats-quota: 99999999999999 MiB are more than any server has"},
+		"store":          {[]string{"--nats-store-dir", dir, "--nats-max-store", "99999999999999"}, "--nats-max-store: 99999999999999 MiB are more than any server has"},
 		"nobody":         {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-callout-seed", issuer}, "--nats-nkey: without TLS the servers cannot know"},
 	} {
 		t.Run(name, func(t *testing.T) {

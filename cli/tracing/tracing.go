@@ -26,6 +26,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -67,7 +68,8 @@ type Tracing struct {
 
 // New returns a Tracing. What happens before it runs is in no trace.
 func New(c Config) (*Tracing, error) {
-	if _, _, err := net.SplitHostPort(c.Address); err != nil {
+	host, port, err := net.SplitHostPort(c.Address)
+	if number, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || host == "" || number == 0 {
 		return nil, fmt.Errorf("tracing: address %q: it is to be host:port", c.Address)
 	}
 	if c.Ratio < 0 || c.Ratio > 1 || c.Service == "" {

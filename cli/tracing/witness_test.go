@@ -130,7 +130,7 @@ func TestWhatIsNotFreshIsForgotten(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	for _, c := range []Config{{}, {Address: "collector", Service: "x"}, {Address: "collector:4317"}, {Address: "collector:4317", Service: "x", Ratio: 1.1}} {
+	for _, c := range []Config{{}, {Address: "collector", Service: "x"}, {Address: "collector:4317"}, {Address: "collector:4317", Service: "x", Ratio: 1.1}, {Address: ":4317", Service: "x"}, {Address: "collector:", Service: "x"}, {Address: "collector:99999", Service: "x"}} {
 		_, err := New(c)
 		require.Error(t, err, "%+v", c)
 	}

@@ -36,6 +36,9 @@ func (c ClusterConfig) Check() error {
 		if err != nil || u.Hostname() == "" || u.Port() == "" || u.User != nil || u.Path != "" {
 			return errors.New("a URL of a server is tls://host:port, without a user or anything else")
 		}
+		if port, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || port == 0 {
+			return fmt.Errorf("%s: there is no port %s", u.Host, u.Port())
+		}
 		ip := net.ParseIP(u.Hostname())
 		switch {
 		case u.Scheme == "tls" && c.Credentials != nil, u.Scheme == "nats" && c.Credentials == nil && ip != nil && ip.IsLoopback():
