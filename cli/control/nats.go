@@ -38,8 +38,8 @@ func natsCommand() *cli.Command {
 			Description: "Makes what the configuration in deploy/nats includes, as the Secret argocd-agent-nats of the\n" +
 				"control plane, and what the principal needs to use the servers, as argocd-agent-nats-principal; or\n" +
 				"as files in nats and nats/principal. What is there already stays: it can be run again. With --renew\n" +
-				"certificates are issued anew for the same keys, and for more names and addresses; then restart the\n" +
-				"servers one by one. The certificates are signed by the agents' CA, and the servers' holds for the names\n" +
+				"certificates are issued anew for the same keys, of the CA as it is now, and for more names and\n" +
+				"addresses; then restart the servers one by one. The certificates are signed by the agents' CA, and the servers' holds for the names\n" +
 				"in deploy/nats beside those given.\n\n" +
 				"   argocd-agentctl nats init --dns nats.example.com\n" +
 				"   argocd-agentctl nats init --dir ./pki --ip 192.0.2.7",

@@ -44,7 +44,8 @@ import (
 // Fresh is for how long after a change what comes of it belongs to its trace.
 const Fresh = 5 * time.Minute
 
-// farewell is how long the last spans may take to be exported when a program ends.
+// farewell is how long the last spans may take to be exported when a program ends. A receiver that took
+// none of those before is not waited for: whoever ends may have to begin again soon.
 const farewell = 5 * time.Second
 
 // Config says where traces go.
@@ -97,12 +98,14 @@ func (t *Tracing) Run(ctx context.Context) error {
 	if err := t.exporter.Start(ctx); err != nil { // it connects when there is something to be sent
 		return fmt.Errorf("tracing: %w", err)
 	}
-	t.provider.RegisterSpanProcessor(sdk.NewBatchSpanProcessor(&exports{SpanExporter: t.exporter, log: t.log}, sdk.WithBatchTimeout(time.Second)))
+	out := &exports{SpanExporter: t.exporter, log: t.log}
+	t.provider.RegisterSpanProcessor(sdk.NewBatchSpanProcessor(out, sdk.WithBatchTimeout(time.Second)))
 	<-ctx.Done()
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), out.patience())
 	defer stop()
 	if err := t.provider.Shutdown(last); err != nil {
 		t.log.Warn("the last traces were not exported", zap.Error(err))
+		_ = t.exporter.Shutdown(last) // it ends what is under way
 	}
 	return context.Cause(ctx)
 }
@@ -117,6 +120,14 @@ type exports struct {
 	sdk.SpanExporter
 	log     *zap.Logger
 	failing atomic.Bool
+}
+
+// patience is for how long it is worth to wait for the last spans.
+func (e *exports) patience() time.Duration {
+	if e.failing.Load() {
+		return 0
+	}
+	return farewell
 }
 
 // ExportSpans implements sdk.SpanExporter. A failure is told here, and not to a handler of all

@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -133,6 +135,23 @@ func TestConfigIsChecked(t *testing.T) {
 	for _, c := range []Config{{}, {Address: "collector", Service: "x"}, {Address: "collector:4317"}, {Address: "collector:4317", Service: "x", Ratio: 1.1}, {Address: ":4317", Service: "x"}, {Address: "collector:", Service: "x"}, {Address: "collector:99999", Service: "x"}} {
 		_, err := New(c)
 		require.Error(t, err, "%+v", c)
+	}
+}
+
+// answers is an exporter that answers with an error, or none.
+type answers struct{ err error }
+
+func (a *answers) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return a.err }
+func (a *answers) Shutdown(context.Context) error                        { return nil }
+
+// Who took nothing before is not waited for at the end, which somebody may wait for who begins anew.
+func TestAReceiverThatIsAwayIsNotWaitedFor(t *testing.T) {
+	a := &answers{}
+	e := &exports{SpanExporter: a, log: zap.NewNop()}
+	require.Equal(t, farewell, e.patience())
+	for _, a.err = range []error{errors.New("away"), errors.New("away"), nil} {
+		require.NoError(t, e.ExportSpans(t.Context(), nil))
+		require.Equal(t, a.err == nil, e.patience() > 0)
 	}
 }
 
