@@ -285,6 +285,10 @@ func TestExternalServersThatWillNotDo(t *testing.T) {
 			want: []string{"takes messages of 1048576 bytes", "write max_payload: 8MB"}},
 		"no store": {change: func(s string) string { return strings.Replace(s, "jetstream: enabled,", "", 1) },
 			want: []string{"keeps no streams for this user", "write jetstream: enabled in the account HUB"}},
+		"no room": {change: func(s string) string {
+			return strings.Replace(s, "jetstream: enabled,", "jetstream: { max_file: 1MB },", 1)
+		},
+			want: []string{"insufficient storage resources", "lower it, or give the server more"}},
 		"another issuer": {change: func(s string) string { return s }, as: func(c *ClusterConfig) {
 			key, _ := nkeys.CreateAccount()
 			seed, _ := key.Seed()

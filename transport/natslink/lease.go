@@ -64,11 +64,14 @@ func newLease(process string, log *zap.Logger) *lease {
 
 // take takes the lease, or returns an error that says who has it. Who asks is answered on all connections.
 func (l *lease) take(ctx context.Context, js jetstream.JetStream, replicas int, conns []*nats.Conn) (err error) {
-	l.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: leaseStream, Subjects: []string{leaseSubject}, MaxMsgsPerSubject: 1, MaxBytes: MinQuota, Storage: jetstream.FileStorage, Replicas: replicas,
+	err = untilAnswered(ctx, func(ctx context.Context) (err error) {
+		l.stream, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: leaseStream, Subjects: []string{leaseSubject}, MaxMsgsPerSubject: 1, MaxBytes: MinQuota, Storage: jetstream.FileStorage, Replicas: replicas,
+		})
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("natslink: open stream %s: %w", leaseStream, err)
+		return noRoom(fmt.Errorf("natslink: open stream %s: %w", leaseStream, err))
 	}
 	for _, nc := range conns {
 		_, err := nc.QueueSubscribe(leaseAsk+l.self.Process, "principal", func(m *nats.Msg) { _ = m.Respond(nil) }) // who asks asks again
@@ -112,9 +115,12 @@ func (h holder) serves() error {
 
 // attempt takes the lease, or returns who has it.
 func (l *lease) attempt(ctx context.Context, js jetstream.JetStream) (other *holder, err error) {
-	ctx, cancel := context.WithTimeout(ctx, connectPatience)
-	defer cancel()
-	before, place, err := l.read(ctx)
+	var before holder
+	var place uint64
+	err = untilAnswered(ctx, func(ctx context.Context) (err error) {
+		before, place, err = l.read(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +132,8 @@ func (l *lease) attempt(ctx context.Context, js jetstream.JetStream) (other *hol
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, storeAnswer)
+	defer cancel()
 	_, err = js.Publish(ctx, leaseSubject, record, jetstream.WithExpectLastSequencePerSubject(place))
 	return nil, err // that somebody was quicker, too, who is found the next time
 }

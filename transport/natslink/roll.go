@@ -37,12 +37,15 @@ type entry struct {
 }
 
 func openRoll(ctx context.Context, v *vault, js jetstream.JetStream) (*roll, error) {
-	_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: rollStream, Subjects: []string{rollSubject + "*"}, MaxMsgsPerSubject: 1, MaxMsgs: 1 << 17, MaxBytes: MinQuota,
-		Storage: jetstream.FileStorage, Replicas: v.replicas, AllowDirect: true, Discard: jetstream.DiscardOld,
+	err := untilAnswered(ctx, func(ctx context.Context) error {
+		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: rollStream, Subjects: []string{rollSubject + "*"}, MaxMsgsPerSubject: 1, MaxMsgs: 1 << 17, MaxBytes: MinQuota,
+			Storage: jetstream.FileStorage, Replicas: v.replicas, AllowDirect: true, Discard: jetstream.DiscardOld,
+		})
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("natslink: open stream %s: %w", rollStream, err)
+		return nil, noRoom(fmt.Errorf("natslink: open stream %s: %w", rollStream, err))
 	}
 	return &roll{js}, nil
 }

@@ -74,10 +74,15 @@ func (k *cluster) asToken(account string) nats.Option {
 func (k *cluster) dial(ctx context.Context, first int, what, inbox string, as nats.Option) (*nats.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
+	told := false
 	for asked := 0; ; {
 		nc, err := k.dialOnce(first, what, inbox, as)
 		if err == nil {
 			return nc, nil
+		}
+		if !told {
+			told = true
+			k.config.Logger.Warn("cannot connect to the NATS servers, which is tried again", zap.String("connection", what), zap.Error(err))
 		}
 		if errors.Is(err, nats.ErrAuthorization) || isLate(err) {
 			asked++
@@ -168,18 +173,39 @@ func (k *cluster) checkStore(ctx context.Context, js jetstream.JetStream) error 
 	case nc.MaxPayload() < maxPayload:
 		return fail(fmt.Sprintf("takes messages of %d bytes", nc.MaxPayload()), "write max_payload: 8MB in its configuration")
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectPatience)
-	defer cancel()
-	for {
+	told := false
+	err := untilAnswered(ctx, func(ctx context.Context) error {
 		_, err := js.AccountInfo(ctx)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-			return fail("keeps no streams for this user: "+err.Error(), "write jetstream: enabled in the account "+hubAccount+", and a jetstream block, in its configuration")
+		if err != nil && !told {
+			told = true
+			k.config.Logger.Warn("the NATS servers do not say yet what they keep; they are asked again", zap.Error(err))
 		}
-		if sleep(ctx, 5*reconnectPause) != nil { // its cluster may not have a leader yet
-			return fail("does not say what it keeps: "+err.Error(), "see that most servers of its cluster run")
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fail("keeps no streams for this user: "+err.Error(), "write jetstream: enabled in the account "+hubAccount+", and a jetstream block, in its configuration")
+	case err != nil:
+		return fail("does not say what it keeps: "+err.Error(), "see that most servers of its cluster run")
+	}
+	return nil
+}
+
+// storeAnswer is how long one answer about streams is waited for before it is asked again.
+const storeAnswer = 3 * time.Second
+
+// untilAnswered calls f, which asks about streams, until there is an answer that is not that the servers
+// have no leader, or for as long as servers that start may take. What is asked of a cluster without a leader
+// nobody answers, then or later; so each call of f has a context that is done soon.
+func untilAnswered(ctx context.Context, f func(context.Context) error) error {
+	until := time.Now().Add(connectPatience)
+	for {
+		once, cancel := context.WithTimeout(ctx, storeAnswer)
+		err := f(once)
+		cancel()
+		late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+		if err == nil || !late && !electing(err) || time.Now().After(until) || sleep(ctx, 5*reconnectPause) != nil {
+			return err
 		}
 	}
 }

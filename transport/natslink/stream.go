@@ -63,7 +63,7 @@ func newStream(ctx context.Context, v *vault, js jetstream.JetStream, c streamCo
 	}
 	if err := s.callFor(ctx, patience, s.open); err != nil {
 		s.cond.drop()
-		return nil, fmt.Errorf("natslink: open stream %s: %w", c.name, err)
+		return nil, noRoom(fmt.Errorf("natslink: open stream %s: %w", c.name, err))
 	}
 	v.use(s)
 	return s, nil
@@ -298,13 +298,20 @@ func (s *stream) patiently(ctx context.Context, patience time.Duration, f func(c
 // is known of streams, have no leader now, as when its server has gone. It waits then: they choose
 // another. A stream that is gone looks the same, so that it is asked for now and then.
 func (s *stream) leaderless(ctx context.Context, err error, attempt int) bool {
-	var api *jetstream.APIError
-	electing := errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
-		errors.As(err, &api) && (api.Code == http.StatusServiceUnavailable || api.ErrorCode == errCodeInProcess)
-	if !electing || s.here() || attempt%lookForIt == 0 && s.vanished(ctx) {
+	if !electing(err) || s.here() || attempt%lookForIt == 0 && s.vanished(ctx) {
 		return false
 	}
 	return sleep(ctx, electionPause) == nil
+}
+
+// electing reports whether servers that choose a leader may have given an error.
+func electing(err error) bool {
+	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		return false
+	}
+	var api *jetstream.APIError
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
+		errors.As(err, &api) && !isFull(api.ErrorCode) && (api.Code == http.StatusServiceUnavailable || api.ErrorCode == errCodeInProcess)
 }
 
 // errCodeInProcess is JetStream's code for a message that was sent before, and is being stored.
@@ -407,6 +414,14 @@ func storeError(err error) error {
 		return fmt.Errorf("%w: %w", transport.ErrTooLarge, err)
 	case errors.As(err, &api) && isFull(api.ErrorCode) && api.Description != storeClosed:
 		return fmt.Errorf("%w: %w", transport.ErrFull, err)
+	}
+	return err
+}
+
+// noRoom adds what to do to an error with which a stream was not made, if it is that there is no room.
+func noRoom(err error) error {
+	if errors.Is(storeError(err), transport.ErrFull) {
+		return fmt.Errorf("%w: the streams of each agent reserve three times the quota (--nats-quota): lower it, or give the server more (--nats-max-store; of servers elsewhere max_file_store, and the limits of the account %s)", err, hubAccount)
 	}
 	return err
 }
