@@ -41,15 +41,17 @@ func natsFlags(f shell.Flags) []cli.Flag {
 // natsCommon is what the ends have in common. They keep messages in dir.
 func natsCommon(c *cli.Context, dir string, log *zap.Logger) (natslink.Common, error) {
 	for _, flag := range []string{"nats-quota", "nats-max-store"} {
-		switch v := c.Int(flag); {
-		case v < 0:
+		if v := c.Int(flag); v < 0 {
 			return natslink.Common{}, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is below zero", v), Advice: "write a number of MiB"}
-		case v > mostMiB:
-			return natslink.Common{}, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d MiB are more than any server has", v), Advice: "write a smaller number"}
 		}
 	}
 	if err := checkQuota(c, dir); err != nil {
 		return natslink.Common{}, err
+	}
+	for _, flag := range []string{"nats-quota", "nats-max-store"} { // whatever the disk has
+		if v := c.Int(flag); v > mostMiB {
+			return natslink.Common{}, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d MiB are more than any server has", v), Advice: "write a smaller number"}
+		}
 	}
 	monitor, err := loopback(c, "nats-monitor-listen")
 	if err == nil {
@@ -73,14 +75,11 @@ func checkQuota(c *cli.Context, dir string) error {
 	bad := func(what, advice string) error {
 		return &shell.UsageError{Where: "--nats-quota", What: fmt.Sprintf("%d "+what, c.Int("nats-quota")), Advice: advice}
 	}
-	disk, err := uint64(math.MaxUint64), error(nil)
-	if dir != "" {
-		disk, err = natslink.Capacity(dir)
-	}
+	disk, err := natslink.Capacity(dir)
 	switch quota := c.Int("nats-quota"); {
 	case quota < least:
 		return bad("MiB do not hold the largest message", fmt.Sprintf("write at least %d", least))
-	case err == nil && uint64(quota) > disk>>20: // what is wrong otherwise the store says itself
+	case dir != "" && err == nil && uint64(quota) > disk>>20: // what is wrong otherwise the store says itself
 		return bad(fmt.Sprintf("MiB are more than the %d that the disk of %s has", disk>>20, dir), "write a number of MiB that it has, or name a folder on another disk")
 	}
 	return nil
