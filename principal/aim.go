@@ -68,12 +68,12 @@ func pointed(destination, field, value string) (string, bool) {
 // plainMember cuts a member that is a plain text, and the comma behind it, from the text that is
 // left of an object.
 func plainMember(rest string) (key, value, behind string, ok bool) {
-	n, ok := span(rest)
+	n, ok := resource.Span(rest)
 	if !ok || n == len(rest) || rest[n] != ':' {
 		return "", "", "", false
 	}
 	key, rest = rest[:n], rest[n+1:]
-	if n, ok = span(rest); !ok || n == len(rest) {
+	if n, ok = resource.Span(rest); !ok || n == len(rest) {
 		return "", "", "", false
 	}
 	value, behind = rest[:n], rest[n:]
@@ -101,11 +101,11 @@ func plain(text string) bool {
 func member(object, name string) (from, to int, ok bool) {
 	rest, found := strings.CutPrefix(object, "{")
 	for found {
-		key, ok := span(rest)
+		key, ok := resource.Span(rest)
 		if !ok || key == len(rest) || rest[key] != ':' {
 			return 0, 0, false
 		}
-		value, ok := span(rest[key+1:])
+		value, ok := resource.Span(rest[key+1:])
 		if !ok {
 			return 0, 0, false
 		}
@@ -117,25 +117,4 @@ func member(object, name string) (from, to int, ok bool) {
 		rest, found = strings.CutPrefix(rest[end:], ",")
 	}
 	return 0, 0, false
-}
-
-// span returns how long the value is with which a text begins; false if it has no end.
-func span(text string) (n int, ok bool) {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-		case depth == 0 && (c == ',' || c == ':' || c == '}' || c == ']'):
-			return i, i > 0
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return len(text), len(text) > 0 && depth == 0 && !quoted
 }

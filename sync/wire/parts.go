@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
 // membersOf returns the members of a JSON object as they stand in its text. Parts are large, and
@@ -27,16 +29,18 @@ func cut(data []byte) (map[string]json.RawMessage, bool) {
 	}
 	named := make(map[string]json.RawMessage, 4)
 	for rest := data[1 : len(data)-1]; len(rest) > 0; {
-		name := valueIn(rest)
-		if len(name) == len(rest) || rest[len(name)] != ':' || !itself(name) {
+		n, ok := resource.Span(rest)
+		if !ok || n == len(rest) || rest[n] != ':' || !itself(rest[:n]) {
 			return nil, false
 		}
-		value := valueIn(rest[len(name)+1:])
-		if len(bytes.TrimSpace(value)) != len(value) {
+		name := string(rest[1 : n-1])
+		rest = rest[n+1:]
+		n, ok = resource.Span(rest)
+		if value := rest[:n]; !ok || len(bytes.TrimSpace(value)) != n {
 			return nil, false
 		}
-		named[string(name[1:len(name)-1])] = json.RawMessage(value)
-		if rest = rest[len(name)+1+len(value):]; len(rest) > 0 {
+		named[name] = json.RawMessage(rest[:n])
+		if rest = rest[n:]; len(rest) > 0 {
 			rest = rest[1:] // the comma
 		}
 	}
@@ -46,25 +50,4 @@ func cut(data []byte) (map[string]json.RawMessage, bool) {
 // itself reports whether a member's name is what its text says, between quotes.
 func itself(name []byte) bool {
 	return len(name) > 1 && name[0] == '"' && name[len(name)-1] == '"' && bytes.IndexByte(name, '\\') < 0 && utf8.Valid(name)
-}
-
-// valueIn returns the value with which valid JSON begins, up to what stands behind it.
-func valueIn(text []byte) []byte {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
-		case depth == 0 && (c == ',' || c == ':'):
-			return text[:i]
-		}
-	}
-	return text
 }
