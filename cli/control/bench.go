@@ -135,7 +135,7 @@ func benchPage() *cli.Command {
 		Name: "page", Usage: "run all of these, and write a page of what they have measured", Before: shell.NoArguments,
 		Flags: []cli.Flag{
 			env.String("write", "BENCH_WRITE", "BENCHMARKS.md", "the `file` to write"),
-			env.Bool("long", "BENCH_LONG", "take the settings that the commands have by themselves, which takes an hour or two instead of about 15 minutes"),
+			env.Bool("long", "BENCH_LONG", "take the settings that the commands have by themselves, which takes an hour or two instead of about 20 minutes"),
 			env.String("rows", "BENCH_ROWS", "", "the `names` of those that are run, apart by commas; none is all"),
 		},
 		Action: func(c *cli.Context) error { return writePage(c, names) },
