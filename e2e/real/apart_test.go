@@ -188,7 +188,9 @@ func (w *world) without(t *testing.T, c *stack.Cluster, its, other *program) {
 	require.NoError(t, its.answers(t.Context(), "/livez", http.StatusOK))
 	require.NoError(t, its.answers(t.Context(), "/startupz", http.StatusOK))
 	require.NoError(t, other.answers(t.Context(), "/readyz", http.StatusOK))
+	defer w.revoke(t, c.Name())() // an API server that has just started knows no roles yet
 	require.NoError(t, server.Start(t.Context()))
+	w.granted(t, c.Name())
 }
 
 // lists counts how often the principal has listed Applications.
