@@ -43,9 +43,8 @@ func besiege(t *testing.T, quota int64) *siege {
 }
 
 // besiegeElsewhere is besiege where the agents' server is not the hub's, and they share an account.
-func besiegeElsewhere(t *testing.T) *siege {
-	s := &siege{T: t, pki: tlstest.NewAuthority(t)}
-	s.place = newPlace(t, s.pki)
+func besiegeElsewhere(t *testing.T, e *place) *siege {
+	s := &siege{T: t, pki: e.pki, place: openPlace(t, e)}
 	s.begin(s.place.hubConfig(t))
 	return s
 }

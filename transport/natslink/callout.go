@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -31,8 +32,13 @@ const tokenLife = time.Minute
 // The connections of this process come as users of two more accounts by a token that only who
 // has the issuer's key can sign, so that the servers need to know no more than one user of it.
 type callout struct {
-	issuer    nkeys.KeyPair
-	public    string // of the issuer
+	issuer      nkeys.KeyPair
+	public      string // of the issuer
+	realm       *realm
+	curve       nkeys.KeyPair // to which servers encrypt what they ask; nil if they do not
+	curvePublic string
+	met         atomic.Bool // this process's own connections were asked for
+
 	log       *zap.Logger
 	deciding  chan struct{}                            // holds an element for each connection that is decided on
 	admit     func(caller) error                       // decides on an agent's
@@ -58,9 +64,13 @@ func (c *callout) take(m *nats.Msg) {
 }
 
 func (c *callout) answer(m *nats.Msg) error {
-	r, err := jwt.DecodeAuthorizationRequestClaims(string(m.Data))
+	question, err := c.unseal(m)
 	if err != nil {
-		return fmt.Errorf("natslink: read what a server asks (xkey must not be set in auth_callout): %w", err)
+		return err
+	}
+	r, err := jwt.DecodeAuthorizationRequestClaims(string(question))
+	if err != nil {
+		return fmt.Errorf("natslink: read what a server asks: %w", err)
 	}
 	a := jwt.NewAuthorizationResponseClaims(r.UserNkey)
 	a.Audience = r.Server.ID
@@ -72,6 +82,25 @@ func (c *callout) answer(m *nats.Msg) error {
 		err = m.Respond([]byte(text))
 	}
 	return err
+}
+
+// unseal returns what a server asks. It is encrypted if there is an xkey in auth_callout, and all of it
+// has to be if there is one here: passwords are in it. The answer is not, which has none.
+func (c *callout) unseal(m *nats.Msg) ([]byte, error) {
+	from := m.Header.Get(server.AuthRequestXKeyHeader)
+	switch {
+	case from == "" && c.curve == nil:
+		return m.Data, nil
+	case from == "":
+		return nil, fmt.Errorf("natslink: a server asks in clear who may connect: write xkey: %s in its auth_callout, or leave out --nats-callout-xkey", c.curvePublic)
+	case c.curve == nil:
+		return nil, errors.New("natslink: a server encrypts what it asks: name a file with the seed (SX...) of the xkey in its auth_callout by --nats-callout-xkey, or remove that")
+	}
+	question, err := c.curve.Open(m.Data, from)
+	if err != nil {
+		return nil, fmt.Errorf("natslink: read what a server asks, which is encrypted to another xkey than %s: %w", c.curvePublic, err)
+	}
+	return question, nil
 }
 
 // decide returns the signed rights of who has opened a connection.
@@ -105,7 +134,8 @@ func (c *callout) decide(r *jwt.AuthorizationRequestClaims) (rights string, err 
 // sign returns an agent's rights, for as long as its certificates hold.
 func (c *callout) sign(key, agent string, of caller) (string, error) {
 	u := jwt.NewUserClaims(key)
-	u.Name, u.Audience = agent, agentsAccount
+	u.Name = agent
+	c.realm.place(u, agentsAccount)
 	u.Pub.Allow, u.Sub.Allow = names{agent}.rights()
 	u.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard}
 	if of.kind == server.LEAF {
@@ -116,7 +146,7 @@ func (c *callout) sign(key, agent string, of caller) (string, error) {
 			u.Expires = end
 		}
 	}
-	return u.Encode(c.issuer)
+	return u.Encode(c.realm.signer)
 }
 
 // Names of this process's own users. No agent has one of them.
@@ -156,9 +186,11 @@ func (c *callout) own(key, token string) (string, error) {
 	case shown.Audience != agentsAccount && shown.Audience != systemAccount:
 		return "", errors.New("a token for no account of the principal's")
 	}
+	c.met.Store(true)
 	u := jwt.NewUserClaims(key)
-	u.Name, u.Audience = shown.Name, shown.Audience
-	return u.Encode(c.issuer)
+	u.Name = shown.Name
+	c.realm.place(u, shown.Audience)
+	return u.Encode(c.realm.signer)
 }
 
 // callerOf returns what a server says of who has opened a connection.

@@ -40,8 +40,15 @@ type ClusterConfig struct {
 	// User is the seed of the user that is the principal's in the account HUB; "" is that the
 	// servers know it by its certificate.
 	User string
-	// Issuer is the seed of the account key that the servers' auth_callout names as issuer.
+	// Issuer is the seed of the account key that the servers' auth_callout names as issuer. In operator
+	// mode it is that of the account HUB, or of one of its signing keys.
 	Issuer string
+	// XKey is the seed of the curve key to which the servers encrypt what they ask, as their auth_callout
+	// or the account's JWT names it; "" is that they do not.
+	XKey string
+	// Operator is for servers in operator mode, of which User is not; nil is that servers have their
+	// users in their configuration.
+	Operator *OperatorConfig
 	// Replicas is on how many servers each stream is: 1, 3 or 5.
 	Replicas int
 }
@@ -64,18 +71,19 @@ const hubWires = 4
 type cluster struct {
 	config HubConfig
 	to     ClusterConfig
-	user   nkeys.KeyPair // nil if there is none
+	realm  realm
 	answer *callout
 	calls  *calls
 	guard  *guard
 	lease  *lease
 	*vault
 
-	hub   []*nats.Conn // in the account HUB; these are set by open
-	wires []*nats.Conn // in AGENTS
-	sys   atomic.Pointer[nats.Conn]
-	kept  *roll
-	began time.Time
+	hub    []*nats.Conn // in the account HUB; these are set by open
+	stores []jetstream.JetStream
+	wires  []*nats.Conn // in AGENTS
+	sys    atomic.Pointer[nats.Conn]
+	kept   *roll
+	began  time.Time
 }
 
 // newCluster returns a cluster. c was checked.
@@ -88,10 +96,12 @@ func newCluster(c HubConfig) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seed of the issuer: %w", err)
 	}
-	if k.to.User != "" {
-		if k.user, _, err = keyOf(k.to.User, nkeys.PrefixByteUser); err != nil {
-			return nil, fmt.Errorf("seed of the user: %w", err)
-		}
+	layout := k.configured
+	if k.to.Operator != nil {
+		layout = k.operated
+	}
+	if k.realm, err = layout(issuer); err != nil {
+		return nil, err
 	}
 	k.vault = newVault("", newTroubles(c.Alarms, strings.Join(k.to.URLs, ",")))
 	k.patience, k.attempts, k.replicas = clusterPatience, clusterAttempts, k.to.Replicas
@@ -100,11 +110,16 @@ func newCluster(c HubConfig) (*cluster, error) {
 	k.guard = newGuard(c.Authenticate, c.Credentials, newCallers(c.Logger, k.calls.connected, k.calls.sever), c.Logger)
 	k.guard.strangers, k.guard.patience, k.guard.single = c.Strangers, clusterAtDoor, true
 	k.answer = &callout{
-		issuer: issuer, public: public, log: c.Logger, deciding: make(chan struct{}, maxDecisions),
+		issuer: issuer, public: public, realm: &k.realm, log: c.Logger, deciding: make(chan struct{}, maxDecisions),
 		admit:     k.guard.admit,
 		enter:     func(at string, cid uint64) uint64 { return k.calls.enter(endpoint{at, cid}, time.Now()) },
 		let:       k.let,
 		forgotten: k.calls.forget,
+	}
+	if k.to.XKey != "" {
+		if k.answer.curve, k.answer.curvePublic, err = keyOf(k.to.XKey, nkeys.PrefixByteCurve); err != nil {
+			return nil, fmt.Errorf("seed of the xkey: %w", err)
+		}
 	}
 	return k, nil
 }
@@ -120,61 +135,75 @@ func (k *cluster) open(ctx context.Context) (stores []jetstream.JetStream, err e
 }
 
 // connect connects to the servers, and has them ask who may connect.
-func (k *cluster) connect(ctx context.Context) (stores []jetstream.JetStream, err error) {
-	for i := range hubStores {
-		nc, err := k.dial(ctx, i, "store", "_INBOX_store", k.asUser())
-		if err != nil {
+func (k *cluster) connect(ctx context.Context) ([]jetstream.JetStream, error) {
+	for _, step := range k.realm.steps {
+		if err := step(ctx); err != nil {
 			return nil, err
+		}
+	}
+	return k.stores, k.hearDeletions(k.hub[0])
+}
+
+// store connects to where the streams are, and becomes the one principal there.
+func (k *cluster) store(ctx context.Context) error {
+	for i := range hubStores {
+		nc, err := k.dial(ctx, i, "store", "_INBOX_store", k.realm.user)
+		if err != nil {
+			return err
 		}
 		k.hub = append(k.hub, nc)
 		js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(2*clusterPatience))
 		if err != nil {
-			return nil, fmt.Errorf("natslink: hub: %w", err)
+			return fmt.Errorf("natslink: hub: %w", err)
 		}
-		stores = append(stores, js)
+		k.stores = append(k.stores, js)
 	}
-	if err := k.checkStore(ctx, stores[0]); err != nil {
-		return nil, err
-	}
-	if k.kept, err = openRoll(ctx, k.vault, stores[0]); err != nil {
-		return nil, err
-	}
-	if err := k.lease.take(ctx, stores[0], k.to.Replicas, k.hub); err != nil {
-		return nil, err
-	}
-	if err := k.hear(); err != nil {
-		return nil, err
-	}
-	sys, err := k.dial(ctx, 0, "system", "_INBOX_system", k.asToken(systemAccount))
+	err := k.checkStore(ctx, k.stores[0])
 	if err != nil {
-		return nil, k.unanswered(err)
+		return err
+	}
+	if k.kept, err = openRoll(ctx, k.vault, k.stores[0]); err != nil {
+		return err
+	}
+	return k.lease.take(ctx, k.stores[0], k.to.Replicas, k.hub)
+}
+
+// command connects to where connections are listed and closed.
+func (k *cluster) command(ctx context.Context) error {
+	sys, err := k.dial(ctx, 0, "system", "_INBOX_system", k.realm.system)
+	if err != nil {
+		return err
 	}
 	k.sys.Store(sys)
-	if err := k.checkServers(ctx); err != nil {
-		return nil, err
-	}
-	for subject, f := range map[string]nats.MsgHandler{"$SYS.ACCOUNT." + agentsAccount + ".DISCONNECT": k.ended, kicked + "*.*": k.missed} {
-		if _, err := sys.Subscribe(subject, f); err != nil {
-			return nil, fmt.Errorf("natslink: hear of connections: %w", err)
+	return nil
+}
+
+// attend has the servers say which connections end.
+func (k *cluster) attend(context.Context) error {
+	for subject, f := range map[string]nats.MsgHandler{"$SYS.ACCOUNT." + k.realm.agents + ".DISCONNECT": k.ended, kicked + "*.*": k.missed} {
+		if _, err := k.sys.Load().Subscribe(subject, f); err != nil {
+			return fmt.Errorf("natslink: hear of connections: %w", err)
 		}
 	}
-	if err := k.recall(ctx); err != nil {
-		return nil, err
-	}
+	return nil
+}
+
+// wire connects to where agents are.
+func (k *cluster) wire(ctx context.Context) error {
 	for i := range hubWires {
 		nc, err := k.dial(ctx, i, "agents", "_INBOX_wire", k.asToken(agentsAccount))
 		if err != nil {
-			return nil, k.unanswered(err)
+			return err
 		}
 		k.wires = append(k.wires, nc)
 	}
-	return stores, k.hearDeletions(k.hub[0])
+	return nil
 }
 
 // hear has the servers' questions answered, on connections to all of them: whoever was connected to one
 // that is gone comes to another at once, this process too, and would be refused only after auth_callout's
 // timeout if the one connection that hears of it was to the same.
-func (k *cluster) hear() error {
+func (k *cluster) hear(context.Context) error {
 	for _, nc := range k.hub {
 		_, err := nc.QueueSubscribe(server.AuthCalloutSubject, "principal", k.answer.take)
 		if err == nil {

@@ -25,7 +25,11 @@ var sayings = []string{
 
 // TestExternalLeafSaysNothingForOthers: neither as itself nor as who claims to be a hub.
 func TestExternalLeafSaysNothingForOthers(t *testing.T) {
-	s := besiegeElsewhere(t)
+	everywhere(t, externalLeafSaysNothingForOthers)
+}
+
+func externalLeafSaysNothingForOthers(t *testing.T, e *place) {
+	s := besiegeElsewhere(t, e)
 	for i, subject := range sayings {
 		for name, greeting := range map[string]string{
 			"leaf": `{"name":"north","headers":true,"protocol":1}`,
@@ -44,8 +48,10 @@ func TestExternalLeafSaysNothingForOthers(t *testing.T) {
 
 // TestExternalLeafWithoutEffect: what servers say among each other leads nowhere, and an answer
 // goes to who has asked only. Who asks for more is named.
-func TestExternalLeafWithoutEffect(t *testing.T) {
-	s := besiegeElsewhere(t)
+func TestExternalLeafWithoutEffect(t *testing.T) { everywhere(t, externalLeafWithoutEffect) }
+
+func externalLeafWithoutEffect(t *testing.T, e *place) {
+	s := besiegeElsewhere(t, e)
 	r := s.raw("north")
 	for _, subject := range []string{"_R_.abcdef", "_R_.abcdef.1", "$JS.ACK.UP_south.x.1.1.1.1.1", "$JS.ACK.hub.HUB.UP_south.x.1.1.1.1.1.1"} {
 		for _, reply := range []string{"", "fabric.south.up.key", "_INBOX_hub_south.1", "$JS.API.STREAM.DELETE.UP_south"} {
@@ -67,9 +73,11 @@ func TestExternalLeafWithoutEffect(t *testing.T) {
 
 // TestExternalLeafHearsItsOwnOnly: what it listens to beyond that is not said to it, and it is cut
 // off for it.
-func TestExternalLeafHearsItsOwnOnly(t *testing.T) {
+func TestExternalLeafHearsItsOwnOnly(t *testing.T) { everywhere(t, externalLeafHearsItsOwnOnly) }
+
+func externalLeafHearsItsOwnOnly(t *testing.T, e *place) {
 	for _, subject := range []string{">", "*.*.>", "fabric.*.streams.*", "_INBOX_hub_south.>", "fabric.*.ask.up queue 1"} {
-		s := besiegeElsewhere(t)
+		s := besiegeElsewhere(t, &place{pki: e.pki, operator: e.operator})
 		r := s.raw("north")
 		r.says("LS+ %s\r\nPING\r\n", subject)
 		require.True(t, r.until("PONG"))
@@ -96,8 +104,10 @@ func TestExternalLeafHearsItsOwnOnly(t *testing.T) {
 
 // TestExternalLeafIsNoOther: its server would close the connection of a leaf node whose name it
 // takes.
-func TestExternalLeafIsNoOther(t *testing.T) {
-	s := besiegeElsewhere(t)
+func TestExternalLeafIsNoOther(t *testing.T) { everywhere(t, externalLeafIsNoOther) }
+
+func externalLeafIsNoOther(t *testing.T, e *place) {
+	s := besiegeElsewhere(t, e)
 	for _, greeting := range []string{
 		`{"name":"south","remote_account":"LINK","headers":true,"protocol":1}`,
 		`{"name":"north","name":"south","remote_account":"LINK","headers":true,"protocol":1}`,
@@ -114,8 +124,10 @@ func TestExternalLeafIsNoOther(t *testing.T) {
 }
 
 // TestExternalConnectionsWithoutEnd: of one agent there is one at a time.
-func TestExternalConnectionsWithoutEnd(t *testing.T) {
-	s := besiegeElsewhere(t)
+func TestExternalConnectionsWithoutEnd(t *testing.T) { everywhere(t, externalConnectionsWithoutEnd) }
+
+func externalConnectionsWithoutEnd(t *testing.T, e *place) {
+	s := besiegeElsewhere(t, e)
 	var all []*rawLeaf
 	for i := range 6 {
 		if i%2 == 0 {
@@ -128,8 +140,10 @@ func TestExternalConnectionsWithoutEnd(t *testing.T) {
 }
 
 // TestExternalClientIsRefused: it neither says nor hears what it may not.
-func TestExternalClientIsRefused(t *testing.T) {
-	s := besiegeElsewhere(t)
+func TestExternalClientIsRefused(t *testing.T) { everywhere(t, externalClientIsRefused) }
+
+func externalClientIsRefused(t *testing.T, e *place) {
+	s := besiegeElsewhere(t, e)
 	r := s.rawClient()
 	for _, subject := range sayings {
 		r.puts(subject, "_INBOX_north.x", []byte("text"))
@@ -145,8 +159,10 @@ func TestExternalClientIsRefused(t *testing.T) {
 }
 
 // TestExternalTokens: nobody else signs what the principal's own connections show.
-func TestExternalTokens(t *testing.T) {
-	s := besiegeElsewhere(t)
+func TestExternalTokens(t *testing.T) { everywhere(t, externalTokens) }
+
+func externalTokens(t *testing.T, e *place) {
+	s := besiegeElsewhere(t, e)
 	issuer, err := nkeys.CreateAccount()
 	require.NoError(t, err)
 	user, err := nkeys.CreateUser()

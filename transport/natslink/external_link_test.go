@@ -54,7 +54,7 @@ func (n *externalNetwork) Wipe(t testing.TB, agent string, s linktest.Store) {
 		n.network.Wipe(t, agent, s)
 		return
 	}
-	nc := n.place.operator(t)
+	nc := n.place.visit(t)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)

@@ -39,15 +39,26 @@ leafnodes {
   isolate_leafnode_interest: true
   tls { cert_file: "%[3]s/server.crt", key_file: "%[3]s/server.key", ca_file: "%[3]s/ca.crt", verify: true, handshake_first: true, timeout: 10 }
 }
+`
+
+// configured is who is who there, in its configuration.
+const configured = `
 system_account: SYS
 accounts {
   SYS { }
-  HUB { jetstream: enabled, users: [ { nkey: "%[4]s" } ] }
+  HUB { jetstream: enabled, users: [ { nkey: "%[1]s" } ] }
   NOWHERE { exports: [ { service: "fabric.anchor" } ] }
   AGENTS { imports: [ { service: { account: NOWHERE, subject: "fabric.anchor" } } ] }
 }
-authorization { timeout: 3, auth_callout { issuer: "%[5]s", auth_users: [ "%[4]s" ], account: HUB } }
+authorization { timeout: 3, auth_callout { issuer: "%[2]s", auth_users: [ "%[1]s" ], account: HUB } }
 `
+
+// everywhere runs a test with servers that have their users in their configuration, and with servers in
+// operator mode.
+func everywhere(t *testing.T, test func(t *testing.T, e *place)) {
+	t.Run("configured", func(t *testing.T) { test(t, &place{pki: tlstest.NewAuthority(t)}) })
+	t.Run("operated", func(t *testing.T) { test(t, &place{pki: tlstest.NewAuthority(t), operator: newOperator(t)}) })
+}
 
 // A place is a server of NATS that is not the principal's.
 type place struct {
@@ -55,6 +66,7 @@ type place struct {
 	dir            string
 	user, issuer   string // seeds
 	names          [2]string
+	operator       *operator   // nil is that the server has its users in its configuration
 	trust          *tls.Config // by which leaf nodes are met, and no client is; nil is by the files
 	server         *server.Server
 	clients, leafs string // where it listens
@@ -89,7 +101,12 @@ func openPlace(t testing.TB, e *place, change ...func(string) string) *place {
 }
 
 func (e *place) start(t testing.TB, change ...func(string) string) {
-	text := fmt.Sprintf(elsewhere, -1, -1, e.dir, e.names[0], e.names[1])
+	text := fmt.Sprintf(elsewhere, -1, -1, e.dir)
+	if e.operator != nil {
+		text += e.operator.conf(t)
+	} else {
+		text += fmt.Sprintf(configured, e.names[0], e.names[1])
+	}
 	for _, f := range change {
 		text = f(text)
 	}
@@ -112,7 +129,11 @@ func (e *place) start(t testing.TB, change ...func(string) string) {
 
 // cluster is what a Hub is told of the place.
 func (e *place) cluster(t testing.TB) *ClusterConfig {
-	return &ClusterConfig{URLs: []string{"tls://" + e.clients}, Credentials: e.pki.Client(t, "hub-client"), User: e.user, Issuer: e.issuer, Replicas: 1}
+	c := &ClusterConfig{URLs: []string{"tls://" + e.clients}, Credentials: e.pki.Client(t, "hub-client"), User: e.user, Issuer: e.issuer, Replicas: 1}
+	if e.operator != nil {
+		e.operator.say(t, c)
+	}
+	return c
 }
 
 func (e *place) hubConfig(t testing.TB) HubConfig {
@@ -121,8 +142,10 @@ func (e *place) hubConfig(t testing.TB) HubConfig {
 	return c
 }
 
-func TestExternalPair(t *testing.T) {
-	e := newPlace(t, tlstest.NewAuthority(t))
+func TestExternalPair(t *testing.T) { everywhere(t, externalPair) }
+
+func externalPair(t *testing.T, e *place) {
+	openPlace(t, e)
 	h, _ := startHub(t, e.hubConfig(t))
 	for name, join := range map[string]func(string) transport.Link{
 		"leaf": func(name string) transport.Link { return dial(t, leafConfig(t, e.pki, name, e.leafs)) },
@@ -149,8 +172,8 @@ func TestExternalPair(t *testing.T) {
 	}
 }
 
-// operator connects to the place as the principal's user does.
-func (e *place) operator(t testing.TB) *nats.Conn {
+// visit connects to the place as the principal's user does.
+func (e *place) visit(t testing.TB) *nats.Conn {
 	key, err := nkeys.FromSeed([]byte(e.user))
 	require.NoError(t, err)
 	nc, err := nats.Connect("nats://"+e.clients, nats.Nkey(e.names[0], key.Sign), nats.SetCustomDialer(plug{*e.cluster(t)}))
@@ -160,9 +183,10 @@ func (e *place) operator(t testing.TB) *nats.Conn {
 
 // TestExternalCut: an agent that is blocked or forgotten is cut off within a second, however it
 // has connected, and is not let in again.
-func TestExternalCut(t *testing.T) {
-	p := tlstest.NewAuthority(t)
-	e := newPlace(t, p)
+func TestExternalCut(t *testing.T) { everywhere(t, externalCut) }
+
+func externalCut(t *testing.T, e *place) {
+	p := openPlace(t, e).pki
 	for kind, join := range map[string]func(t *testing.T) transport.Link{
 		"leaf":   func(t *testing.T) transport.Link { return dial(t, leafConfig(t, p, "north", e.leafs)) },
 		"client": func(t *testing.T) transport.Link { return join(t, clientConfig(t, p, "north", e.clients)) },
@@ -208,9 +232,10 @@ func join(t *testing.T, c ClientConfig) transport.Link {
 }
 
 // TestExternalPrincipalRestarts: connections stay, and can be cut by the process after.
-func TestExternalPrincipalRestarts(t *testing.T) {
-	p := tlstest.NewAuthority(t)
-	e := newPlace(t, p)
+func TestExternalPrincipalRestarts(t *testing.T) { everywhere(t, externalPrincipalRestarts) }
+
+func externalPrincipalRestarts(t *testing.T, e *place) {
+	p := openPlace(t, e).pki
 	c := e.hubConfig(t)
 	h, stop := startHub(t, c)
 	hub, err := h.Link(t.Context(), "north")

@@ -1,7 +1,9 @@
 package natslink
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nkeys"
 )
@@ -11,6 +13,16 @@ func UserSeed(text []byte) (string, error) { return seedIn(text, nkeys.PrefixByt
 
 // IssuerSeed returns the seed of an account in the same, for ClusterConfig.Issuer.
 func IssuerSeed(text []byte) (string, error) { return seedIn(text, nkeys.PrefixByteAccount) }
+
+// XKeySeed returns the seed of a curve key in the same, for ClusterConfig.XKey.
+func XKeySeed(text []byte) (string, error) {
+	for word := range strings.FieldsSeq(string(text)) {
+		if _, _, err := keyOf(word, nkeys.PrefixByteCurve); err == nil {
+			return word, nil
+		}
+	}
+	return "", errors.New("natslink: find a seed: there is none of a curve key (SX...)")
+}
 
 func seedIn(text []byte, kind nkeys.PrefixByte) (string, error) {
 	key, err := nkeys.ParseDecoratedNKey(text)

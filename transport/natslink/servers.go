@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 	"go.uber.org/zap"
 )
 
@@ -51,18 +52,6 @@ func (c ClusterConfig) Check() error {
 	return nil
 }
 
-// asUser has a connection made as the principal's user.
-func (k *cluster) asUser() nats.Option {
-	if k.user == nil {
-		return func(*nats.Options) error { return nil } // its certificate says who it is
-	}
-	public, err := k.user.PublicKey()
-	return func(o *nats.Options) error {
-		o.Nkey, o.SignatureCB = public, k.user.Sign
-		return err
-	}
-}
-
 // asToken has a connection made that this process lets in itself.
 func (k *cluster) asToken(account string) nats.Option {
 	return nats.TokenHandler(func() string { return k.answer.token(account) })
@@ -87,8 +76,8 @@ func (k *cluster) dial(ctx context.Context, first int, what, inbox string, as na
 		if errors.Is(err, nats.ErrAuthorization) || isLate(err) {
 			asked++
 		}
-		if asked == dialAsks || sleep(ctx, 2*reconnectPause) != nil {
-			return nil, fmt.Errorf("natslink: connect to %s: %w%s", strings.Join(k.to.URLs, ","), err, adviceOn(err))
+		if asked == dialAsks || errors.Is(err, errCreds) || sleep(ctx, 2*reconnectPause) != nil {
+			return nil, fmt.Errorf("natslink: connect to %s: %w%s", strings.Join(k.to.URLs, ","), err, k.adviceOn(err))
 		}
 	}
 }
@@ -98,11 +87,14 @@ func (k *cluster) dial(ctx context.Context, first int, what, inbox string, as na
 const dialAsks = 3
 
 // adviceOn says what to do about an error in connecting.
-func adviceOn(err error) string {
-	if errors.Is(err, nats.ErrAuthorization) || isLate(err) {
-		return ": the servers must have the principal's user in the account " + hubAccount + ", and in auth_callout's auth_users"
+func (k *cluster) adviceOn(err error) string {
+	switch {
+	case !errors.Is(err, nats.ErrAuthorization) && !isLate(err):
+		return ""
+	case k.to.Operator != nil:
+		return ": the servers must be in operator mode and know the user's account, whose JWT their resolver has, and that must not have revoked the user"
 	}
-	return ""
+	return ": the servers must have the principal's user in the account " + hubAccount + ", and in auth_callout's auth_users; in operator mode they know it by a JWT (--nats-creds)"
 }
 
 func (k *cluster) dialOnce(first int, what, inbox string, as nats.Option) (*nats.Conn, error) {
@@ -211,12 +203,10 @@ func untilAnswered(ctx context.Context, f func(context.Context) error) error {
 }
 
 // unanswered says what an error means in connecting as who is let in by this process itself.
-func (k *cluster) unanswered(err error) error {
+func (k *cluster) unanswered(_ context.Context, err error) error {
 	user := "the principal's user"
-	if k.user != nil {
-		if public, e := k.user.PublicKey(); e == nil {
-			user = public
-		}
+	if _, public, e := keyOf(k.to.User, nkeys.PrefixByteUser); e == nil {
+		user = public
 	}
 	return fmt.Errorf("natslink: the NATS servers do not let in whom this principal lets in: write accounts %s and %s, system_account: %s, and authorization { auth_callout { issuer: %s, auth_users: [ %s ], account: %s } } in their configuration: %w",
 		agentsAccount, systemAccount, systemAccount, k.answer.public, user, hubAccount, err)

@@ -19,7 +19,7 @@ func visitor(ctx context.Context, to ClusterConfig, log *zap.Logger) (*cluster, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("natslink: %w", err)
 	}
-	nc, err := k.dial(ctx, 0, "visitor", "_INBOX_visitor", k.asUser())
+	nc, err := k.dial(ctx, 0, "visitor", "_INBOX_visitor", k.realm.user)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -42,6 +42,14 @@ func Survey(ctx context.Context, to ClusterConfig) (string, error) {
 	defer js.Conn().Close()
 	if err := k.checkStore(ctx, js); err != nil {
 		return "", err
+	}
+	if to.Operator != nil {
+		defer k.close()
+		for _, look := range []step{k.command, k.checkAccounts, k.checkServers, k.checkAgents} {
+			if err := look(ctx); err != nil {
+				return "", err
+			}
+		}
 	}
 	nc := js.Conn()
 	info, err := js.AccountInfo(ctx)

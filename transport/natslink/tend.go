@@ -156,11 +156,11 @@ func (k *cluster) sweepOnce(ctx context.Context) error {
 // list returns the connections of agents that there are, and of the leaf nodes what is known.
 func (k *cluster) list(ctx context.Context) (map[endpoint]*server.LeafInfo, error) {
 	nc := k.sys.Load()
-	leafs, err := ping[server.Leafz](ctx, nc, "LEAFZ", server.LeafzOptions{Account: agentsAccount, Subscriptions: true})
+	leafs, err := ping[server.Leafz](ctx, nc, "LEAFZ", server.LeafzOptions{Account: k.realm.agents, Subscriptions: true})
 	if err != nil {
 		return nil, err
 	}
-	clients, err := ping[server.Connz](ctx, nc, "CONNZ", server.ConnzOptions{Account: agentsAccount, Username: true, Limit: 1 << 20})
+	clients, err := ping[server.Connz](ctx, nc, "CONNZ", server.ConnzOptions{Account: k.realm.agents, Username: true, Limit: 1 << 20})
 	if err != nil {
 		return nil, err
 	}
