@@ -30,6 +30,8 @@ var (
 	liveSecrets []byte
 	//go:embed nats/server.conf
 	natsServer []byte
+	//go:embed nats/accounts.conf
+	natsAccounts []byte
 	//go:embed nats/cluster.conf
 	natsCluster []byte
 )
@@ -73,6 +75,9 @@ func LiveSecrets() []byte { return liveSecrets }
 // NATSServer returns nats/server.conf, the configuration of a NATS server that serves a principal and
 // its agents.
 func NATSServer() []byte { return natsServer }
+
+// NATSAccounts returns nats/accounts.conf, which says who is who there, unless an operator does.
+func NATSAccounts() []byte { return natsAccounts }
 
 // NATSCluster returns nats/cluster.conf, that of one of several.
 func NATSCluster() []byte { return natsCluster }

@@ -20,19 +20,23 @@ func TestTheManifestsOfNATSFitThePrincipal(t *testing.T) {
 	standard := manifest[corev1.ConfigMap](t, "principal", "params.yaml")
 	given := manifest[corev1.ConfigMap](t, folder, "params.yaml")
 	container := manifestAnyway[appsv1.Deployment](t, folder, "deployment.yaml").Spec.Template.Spec.Containers[0] // it also says what goes
-	files := []string{natskeys.User, natskeys.Issuer, natskeys.Cert, natskeys.Key, natskeys.CA}
-	var flags []string
-	for _, e := range container.Env {
-		flags = append(flags, flagOf(t, command, e.Name))
+	operated := manifestAnyway[appsv1.Deployment](t, filepath.Join(folder, "operator"), "deployment.yaml").Spec.Template.Spec.Containers[0]
+	files := []string{natskeys.User, natskeys.Issuer, natskeys.Cert, natskeys.Key, natskeys.CA, natskeys.Creds, natskeys.SystemCreds, natskeys.XKey}
+	flags := map[string]bool{natsURL: true, "nats-agents-seed": true} // that is the same key as --nats-callout-seed
+	for _, e := range slices.Concat(container.Env, operated.Env) {
+		flags[flagOf(t, command, e.Name)] = true
 		if e.ValueFrom != nil {
 			require.Contains(t, given.Data, e.ValueFrom.ConfigMapKeyRef.Key)
 			continue
+		}
+		if e.Value == "" {
+			continue // it goes
 		}
 		dir, file := filepath.Split(e.Value)
 		require.Equal(t, container.VolumeMounts[0].MountPath, filepath.Clean(dir))
 		require.Contains(t, files, file)
 	}
-	require.ElementsMatch(t, append(slices.Collect(maps.Keys(natsElsewhereOnly())), natsURL), flags)
+	require.ElementsMatch(t, append(slices.Collect(maps.Keys(natsElsewhereOnly())), natsURL), slices.Collect(maps.Keys(flags)))
 
 	// The settings that reach a flag of the principal's own server go.
 	for _, e := range manifest[appsv1.Deployment](t, "principal", "deployment.yaml").Spec.Template.Spec.Containers[0].Env {
@@ -55,7 +59,7 @@ func TestTheManifestsOfNATSFitEachOther(t *testing.T) {
 		ConfigMaps []generator `json:"configMapGenerator"`
 	}
 	text := manifestAnyway[kustomization](t, "nats", "kustomization.yaml")
-	require.ElementsMatch(t, []string{"server.conf", "cluster.conf", "node.conf", "peers.conf"}, text.ConfigMaps[0].Files)
+	require.ElementsMatch(t, []string{"server.conf", "accounts.conf", "cluster.conf", "node.conf", "peers.conf"}, text.ConfigMaps[0].Files)
 	set := manifest[appsv1.StatefulSet](t, "nats", "statefulset.yaml")
 	var config *corev1.ProjectedVolumeSource
 	for _, v := range set.Spec.Template.Spec.Volumes {

@@ -30,7 +30,11 @@ func natsClusterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.String(natsURL, "", "", "the `URLs`, with commas between, of NATS servers that agents connect to in place of this program, such as tls://nats-0:4222; see deploy/nats"),
 		f.String("nats-nkey", "", "", "with --nats-url: a `file` with the seed (SU...) of the principal's user; empty is that the servers know it by its certificate"),
-		f.String("nats-callout-seed", "", "", "with --nats-url: a `file` with the seed (SA...) of the issuer in the servers' auth_callout"),
+		f.String("nats-callout-seed", "", "", "with --nats-url: a `file` with the seed (SA...) of the issuer in the servers' auth_callout; in operator mode of a signing key of the account of --nats-creds"),
+		f.String("nats-callout-xkey", "", "", "with --nats-url: a `file` with the seed (SX...) of the xkey to which the servers encrypt what they ask; empty is that they do not"),
+		f.String("nats-creds", "", "", "with --nats-url, for servers in operator mode: a `file` with JWT and seed (.creds) of the principal's user in the account that has the streams"),
+		f.String("nats-system-creds", "", "", "with --nats-creds: a `file` with those of a user in the system account"),
+		f.String("nats-agents-seed", "", "", "with --nats-creds: a `file` with the seed (SA...) of a signing key of the account that agents are in; empty is that of --nats-callout-seed"),
 		f.String("nats-tls-cert", "", "", "with --nats-url: a `file` with the certificate that is shown to the servers, which must be a client's"),
 		f.String("nats-tls-key", "", "", "with --nats-url: a `file` with its key"),
 		f.String("nats-tls-ca", "", "", "with --nats-url: a `file` with the CA of the servers' certificates; empty is that of --root-ca-path"),
@@ -41,7 +45,16 @@ func natsClusterFlags(f shell.Flags) []cli.Flag {
 // natsElsewhereOnly are the flags that are of use with --nats-url only, and natsHereOnly those that
 // are of none, each with its default: settings of a cluster may repeat it.
 func natsElsewhereOnly() map[string]string {
-	return map[string]string{"nats-nkey": "", "nats-callout-seed": "", "nats-tls-cert": "", "nats-tls-key": "", "nats-tls-ca": "", "nats-replicas": "1"}
+	all := map[string]string{"nats-nkey": "", "nats-callout-seed": "", "nats-callout-xkey": "", "nats-tls-cert": "", "nats-tls-key": "", "nats-tls-ca": "", "nats-replicas": "1"}
+	for _, flag := range natsOperatorOnly() {
+		all[flag] = ""
+	}
+	return all
+}
+
+// natsOperatorOnly are the flags for servers in operator mode.
+func natsOperatorOnly() []string {
+	return []string{"nats-creds", "nats-system-creds", "nats-agents-seed"}
 }
 
 func natsHereOnly() map[string]string {
@@ -98,13 +111,8 @@ func natsCluster(c *cli.Context, log *zap.Logger) (*natslink.ClusterConfig, erro
 	if to.Replicas != 1 && to.Replicas != 3 && to.Replicas != 5 {
 		return nil, &shell.UsageError{Where: "--nats-replicas", What: fmt.Sprintf("%d is none of 1, 3 and 5", to.Replicas), Advice: "write 3 with three servers or more, and 1 with one"}
 	}
-	if to.Issuer, err = seedOf(c, "nats-callout-seed", natslink.IssuerSeed); err != nil {
+	if err := natsKeys(c, to); err != nil {
 		return nil, err
-	}
-	if c.String("nats-nkey") != "" {
-		if to.User, err = seedOf(c, "nats-nkey", natslink.UserSeed); err != nil {
-			return nil, err
-		}
 	}
 	if secure {
 		own, err := natsClusterTLS(c, log)
@@ -112,13 +120,79 @@ func natsCluster(c *cli.Context, log *zap.Logger) (*natslink.ClusterConfig, erro
 			return nil, err
 		}
 		to.Credentials, to.Renew = own.Credentials, own.Run
-	} else if to.User == "" {
+	} else if to.User == "" && to.Operator == nil {
 		return nil, &shell.UsageError{Where: "--nats-nkey", What: "without TLS the servers cannot know the principal by a certificate", Advice: "name the file with the seed of its user"}
 	}
 	if err := to.Check(); err != nil {
 		return nil, &shell.UsageError{Where: "--" + natsURL, What: err.Error(), Advice: "write tls://host:4222; more than one with commas between"}
 	}
 	return to, nil
+}
+
+// natsKeys sets by which keys the servers and the principal know each other.
+func natsKeys(c *cli.Context, to *natslink.ClusterConfig) (err error) {
+	if to.Issuer, err = seedOf(c, "nats-callout-seed", natslink.IssuerSeed); err != nil {
+		return err
+	}
+	if c.String("nats-callout-xkey") != "" {
+		if to.XKey, err = seedOf(c, "nats-callout-xkey", natslink.XKeySeed); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.String("nats-creds") != "":
+		to.Operator, err = natsOperator(c)
+	case c.String("nats-nkey") != "":
+		to.User, err = seedOf(c, "nats-nkey", natslink.UserSeed)
+	}
+	for _, flag := range natsOperatorOnly() {
+		if err == nil && to.Operator == nil && c.String(flag) != "" {
+			return &shell.UsageError{Where: "--" + flag, What: "it is for servers in operator mode, which know the principal by --nats-creds", Advice: "name that, too, or leave it out"}
+		}
+	}
+	return err
+}
+
+// natsOperator returns by what servers in operator mode know the principal.
+func natsOperator(c *cli.Context) (o *natslink.OperatorConfig, err error) {
+	if c.String("nats-nkey") != "" {
+		return nil, &shell.UsageError{Where: "--nats-nkey", What: "with --nats-creds the servers know the principal by its JWT", Advice: "leave it out"}
+	}
+	o = &natslink.OperatorConfig{}
+	if o.User, err = natsCredsOf(c, "nats-creds"); err != nil {
+		return nil, err
+	}
+	if o.System, err = natsCredsOf(c, "nats-system-creds"); err != nil {
+		return nil, err
+	}
+	if c.String("nats-agents-seed") != "" {
+		o.Agents, err = seedOf(c, "nats-agents-seed", natslink.IssuerSeed)
+	}
+	return o, err
+}
+
+// natsCredsOf returns what reads the creds in a file that a flag names, in which there are some now.
+func natsCredsOf(c *cli.Context, flag string) (func() (natslink.Creds, error), error) {
+	file := c.String(flag)
+	read := func() (natslink.Creds, error) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return natslink.Creds{}, err
+		}
+		creds, err := natslink.ParseCreds(text, time.Now())
+		if err != nil {
+			return creds, fmt.Errorf("%s: %w", file, err)
+		}
+		return creds, nil
+	}
+	_, err := read()
+	if file == "" {
+		err = errors.New("it is needed with --nats-creds")
+	}
+	if err != nil {
+		return nil, &shell.UsageError{Where: "--" + flag, What: err.Error(), Advice: "name a .creds file of the user, as nsc generate creds and argocd-agentctl nats init --operator write it"}
+	}
+	return read, nil
 }
 
 // seedOf returns the seed in a file that a flag names, as read finds it.

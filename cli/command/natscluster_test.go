@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
 	"github.com/stretchr/testify/require"
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -23,6 +26,21 @@ func TestServersElsewhereThatCannotBe(t *testing.T) {
 	}
 	const userSeed, issuerSeed = "SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTC4", "SAANDLKMXL6CUS3CP52WIXBEDN6YJ545GDKC65U5JZPPV6WH6ESWUA6YAI"
 	user, issuer, empty := file("user", userSeed+"\n"), file("issuer", issuerSeed+"\n"), file("empty", "text\n")
+	creds := func(life time.Duration) string {
+		key, err := nkeys.FromSeed([]byte(userSeed))
+		require.NoError(t, err)
+		public, err := key.PublicKey()
+		require.NoError(t, err)
+		u := jwt.NewUserClaims(public)
+		u.Expires = time.Now().Add(life).Unix()
+		account, err := nkeys.FromSeed([]byte(issuerSeed))
+		require.NoError(t, err)
+		token, err := u.Encode(account)
+		require.NoError(t, err)
+		text, err := jwt.FormatUserConfig(token, []byte(userSeed))
+		require.NoError(t, err)
+		return file(life.String(), string(text))
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -40,6 +58,12 @@ func TestServersElsewhereThatCannotBe(t *testing.T) {
 		"no such port":   {[]string{"--nats-url", "nats://127.0.0.1:99999", "--nats-nkey", user, "--nats-callout-seed", issuer}, "127.0.0.1:99999: there is no port 99999"},
 		"quota":          {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-nkey", user, "--nats-callout-seed", issuer, "--nats-quota", "99999999999999"}, "--nats-quota: 99999999999999 MiB are more than any server has"},
 		"store":          {[]string{"--nats-store-dir", dir, "--nats-max-store", "99999999999999"}, "--nats-max-store: 99999999999999 MiB are more than any server has"},
+		"creds alone":    {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-creds", creds(time.Hour), "--nats-callout-seed", issuer}, "--nats-system-creds: it is needed with --nats-creds"},
+		"creds, no JWT":  {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-creds", user, "--nats-callout-seed", issuer}, "there is no user's JWT"},
+		"creds, old":     {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-creds", creds(-time.Hour), "--nats-callout-seed", issuer}, "has expired at 20"},
+		"creds and nkey": {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-creds", creds(time.Hour), "--nats-nkey", user, "--nats-callout-seed", issuer}, "--nats-nkey: with --nats-creds the servers know the principal by its JWT; leave it out"},
+		"system alone":   {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-nkey", user, "--nats-system-creds", user, "--nats-callout-seed", issuer}, "--nats-system-creds: it is for servers in operator mode"},
+		"no xkey":        {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-nkey", user, "--nats-callout-xkey", user, "--nats-callout-seed", issuer}, "there is none of a curve key (SX...)"},
 		"nobody":         {[]string{"--nats-url", "nats://127.0.0.1:4222", "--nats-callout-seed", issuer}, "--nats-nkey: without TLS the servers cannot know"},
 	} {
 		t.Run(name, func(t *testing.T) {

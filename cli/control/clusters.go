@@ -23,6 +23,7 @@ const (
 
 	secretNATS          = natsServers
 	secretNATSPrincipal = "argocd-agent-nats-principal"
+	secretNATSOperator  = "argocd-agent-nats-operator"
 )
 
 func hubClusterFlags() []cli.Flag {

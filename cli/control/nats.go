@@ -31,6 +31,7 @@ func natsCommand() *cli.Command {
 				&cli.StringSliceFlag{Name: "dns", Usage: "a `name` by which agents reach the servers; may be repeated"},
 				&cli.StringSliceFlag{Name: "ip", Usage: "an `address` by which agents reach the servers; may be repeated"},
 				daysFlag(180), keyFlag(),
+				&cli.BoolFlag{Name: "operator", Usage: "for servers in operator mode: make an operator, its accounts, and creds"},
 				&cli.BoolFlag{Name: "renew", Usage: "issue the certificates anew, for the keys that they have"},
 			),
 			Before: shell.NoArguments,
@@ -41,6 +42,10 @@ func natsCommand() *cli.Command {
 				"certificates are issued anew for the same keys, of the CA as it is now, and for more names and\n" +
 				"addresses; then restart the servers one by one. The certificates are signed by the agents' CA, and the servers' holds for the names\n" +
 				"in deploy/nats beside those given.\n\n" +
+				"With --operator the servers are in operator mode: accounts.conf, which takes the place of the one in\n" +
+				"deploy/nats, has the JWTs of an operator and its accounts, the principal is given creds, and the\n" +
+				"operator's own keys go to the Secret argocd-agent-nats-operator, or to nats/operator, where no\n" +
+				"program reads them.\n\n" +
 				"   argocd-agentctl nats init --dns nats.example.com\n" +
 				"   argocd-agentctl nats init --dir ./pki --ip 192.0.2.7",
 		}},
@@ -85,26 +90,34 @@ func initNATS(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	servers, principal, err := natsPlaces(c)
+	return keepNATS(c, natskeys.Request{CA: ca, Hosts: hosts, Options: o, Renew: c.Bool("renew"), Operator: c.Bool("operator")})
+}
+
+// keepNATS makes what is asked for and is not there.
+func keepNATS(c *cli.Context, r natskeys.Request) error {
+	places, err := natsPlaces(c)
 	if err != nil {
 		return err
 	}
 	var have natskeys.Set
-	if have.Servers, err = servers.read(c.Context); err != nil {
-		return err
+	for _, p := range places {
+		if *p.files(&have), err = p.read(c.Context); err != nil {
+			return err
+		}
 	}
-	if have.Principal, err = principal.read(c.Context); err != nil {
-		return err
-	}
-	all, err := natskeys.Complete(have, natskeys.Request{CA: ca, Hosts: hosts, Options: o, Renew: c.Bool("renew")})
+	all, err := natskeys.Complete(have, r)
 	if err != nil {
 		return fmt.Errorf("control: %w", err)
 	}
-	// What cannot be made of anything else comes first.
-	if err := keepFiles(c, principal, have.Principal, all.Principal); err != nil {
-		return err
+	for _, p := range places {
+		if len(*p.files(&all)) == 0 {
+			continue // of an operator that there is not
+		}
+		if err := keepFiles(c, p, *p.files(&have), *p.files(&all)); err != nil {
+			return err
+		}
 	}
-	return keepFiles(c, servers, have.Servers, all.Servers)
+	return nil
 }
 
 // keepFiles writes what is new, and says so.
@@ -136,14 +149,23 @@ type filePlace interface {
 	write(_ context.Context, have, all map[string][]byte) error
 }
 
-// natsPlaces returns where the servers' files are kept, and the principal's.
-func natsPlaces(c *cli.Context) (servers, principal filePlace, err error) {
+// A natsPlace keeps a part of a natskeys.Set.
+type natsPlace struct {
+	filePlace
+	files func(*natskeys.Set) *map[string][]byte
+}
+
+// natsPlaces returns where the parts are kept. What cannot be made of anything else comes first.
+func natsPlaces(c *cli.Context) ([]natsPlace, error) {
+	operator := func(s *natskeys.Set) *map[string][]byte { return &s.Operator }
+	principal := func(s *natskeys.Set) *map[string][]byte { return &s.Principal }
+	servers := func(s *natskeys.Set) *map[string][]byte { return &s.Servers }
 	if dir := c.String("dir"); dir != "" {
-		servers := filepath.Join(dir, "nats")
-		return directory(servers), directory(filepath.Join(servers, "principal")), nil
+		dir = filepath.Join(dir, "nats")
+		return []natsPlace{{directory(filepath.Join(dir, "operator")), operator}, {directory(filepath.Join(dir, "principal")), principal}, {directory(dir), servers}}, nil
 	}
 	hub, err := secretsOf(c, "principal-context", "principal-namespace")
-	return secretFiles{hub, secretNATS}, secretFiles{hub, secretNATSPrincipal}, err
+	return []natsPlace{{secretFiles{hub, secretNATSOperator}, operator}, {secretFiles{hub, secretNATSPrincipal}, principal}, {secretFiles{hub, secretNATS}, servers}}, err
 }
 
 // A directory is a filePlace in files.

@@ -6,6 +6,9 @@
 // hold no secret of either. And there are two certificates of the agents' CA, neither of which can be an
 // agent's. That of the servers is shown to agents and to the principal; between each other they take
 // nothing but the key in it, since every agent has a certificate of the CA. The other is the principal's.
+//
+// For servers in operator mode there are an operator, accounts and creds in place of the principal's
+// key: see Request.Operator.
 package natskeys
 
 import (
@@ -45,6 +48,7 @@ const (
 // A Set is what a cluster and its principal are given: files, by their names.
 type Set struct {
 	Servers, Principal map[string][]byte
+	Operator           map[string][]byte // what an operator keeps to itself; nothing but in operator mode
 }
 
 // A Request says what is to be made.
@@ -53,13 +57,19 @@ type Request struct {
 	Hosts   []string // the names and addresses of the servers
 	Options pki.Options
 	Renew   bool // certificates that are there, for the keys that they have
+	// Operator is for servers in operator mode. Where there is a set for such it is always on.
+	Operator bool
 }
 
 // Complete returns s with all that it lacks. What is there stays as it is, but for certificates that
 // are to be renewed; the servers' holds for the hosts then that it held for, and for those of r.
 func Complete(s Set, r Request) (Set, error) {
-	m := maker{Request: r, set: Set{Servers: copied(s.Servers), Principal: copied(s.Principal)}}
-	for _, step := range []func() error{m.nkeys, m.servers, m.principal} {
+	m := maker{Request: r, set: Set{Servers: copied(s.Servers), Principal: copied(s.Principal), Operator: copied(s.Operator)}}
+	known := m.nkeys
+	if r.Operator || s.Principal[Creds] != nil {
+		known = m.operator
+	}
+	for _, step := range []func() error{known, m.servers, m.principal} {
 		if err := step(); err != nil {
 			return s, fmt.Errorf("natskeys: %w", err)
 		}

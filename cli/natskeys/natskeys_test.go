@@ -109,3 +109,32 @@ func TestWhatDoesNotBelongTogetherIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 }
+
+// For operator mode all is made together, stays, and what is missing of it is said.
+func TestOperator(t *testing.T) {
+	r := request(t)
+	plain, err := Complete(Set{}, r)
+	require.NoError(t, err)
+	r.Operator = true
+	_, err = Complete(plain, r)
+	require.ErrorContains(t, err, "there is keys.conf, of servers that have their users in their configuration")
+	all, err := Complete(Set{}, r)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{Accounts, Routes, Cert, Key, CA}, slices.Collect(maps.Keys(all.Servers)))
+	require.ElementsMatch(t, []string{Creds, SystemCreds, Issuer, XKey, Cert, Key, CA}, slices.Collect(maps.Keys(all.Principal)))
+	for _, secret := range []string{string(all.Principal[Issuer]), string(all.Operator[HubKey]), string(all.Operator[OperatorKey])} {
+		require.NotEmpty(t, secret)
+		require.NotContains(t, string(all.Servers[Accounts]), secret, "a seed is secret")
+	}
+	r.Operator = false
+	again, err := Complete(all, r)
+	require.NoError(t, err)
+	require.Equal(t, all, again)
+
+	for name := range all.operatorFiles() {
+		less := Set{Servers: maps.Clone(all.Servers), Principal: maps.Clone(all.Principal), Operator: maps.Clone(all.Operator)}
+		delete(less.operatorFiles()[name], name)
+		_, err := Complete(less, Request{CA: r.CA, Hosts: r.Hosts, Options: r.Options, Operator: true})
+		require.ErrorContains(t, err, "and not ["+name+"]")
+	}
+}

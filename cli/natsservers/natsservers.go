@@ -37,7 +37,7 @@ func (p Place) URL() string { return "tls://" + Addr(p.Client) }
 // Write writes the configuration of each of the servers at places, which are a cluster if they are
 // several, into its Dir, and returns the paths to start them with.
 func Write(keys natskeys.Set, places ...Place) ([]string, error) {
-	main, files := "server.conf", map[string][]byte{"server.conf": deploy.NATSServer()}
+	main, files := "server.conf", map[string][]byte{"server.conf": deploy.NATSServer(), natskeys.Accounts: deploy.NATSAccounts()}
 	if len(places) > 1 {
 		main = "cluster.conf"
 		files[main] = deploy.NATSCluster()

@@ -19,21 +19,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func keys(t *testing.T) natskeys.Set {
+func keys(t *testing.T, operator bool) natskeys.Set {
 	o := pki.Options{Now: time.Now(), Lifetime: time.Hour}
 	ca, err := pki.NewCA("a CA", o)
 	require.NoError(t, err)
-	set, err := natskeys.Complete(natskeys.Set{}, natskeys.Request{CA: ca, Hosts: []string{"127.0.0.1"}, Options: o})
+	set, err := natskeys.Complete(natskeys.Set{}, natskeys.Request{CA: ca, Hosts: []string{"127.0.0.1"}, Options: o, Operator: operator})
 	require.NoError(t, err)
 	return set
 }
 
-// One server runs by deploy/nats alone, and three find each other.
+// One server runs by deploy/nats alone, and three find each other, in operator mode, too.
 func TestRun(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		places, err := Free(t.TempDir(), n)
+	for _, c := range []struct {
+		servers  int
+		operator bool
+	}{{1, false}, {3, false}, {3, true}} {
+		places, err := Free(t.TempDir(), c.servers)
 		require.NoError(t, err)
-		paths, err := Write(keys(t), places...)
+		paths, err := Write(keys(t, c.operator), places...)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		require.ErrorIs(t, Run(ctx, paths, cancel), context.Canceled)
@@ -44,7 +47,7 @@ func TestRun(t *testing.T) {
 func TestSameVariables(t *testing.T) {
 	places, err := Free(t.TempDir(), 2)
 	require.NoError(t, err)
-	paths, err := Write(keys(t), places...)
+	paths, err := Write(keys(t, false), places...)
 	require.NoError(t, err)
 	for _, file := range []string{"node.conf", "peers.conf"} {
 		require.Equal(t, variables(t, filepath.Join("..", "..", "deploy", "nats", file)), variables(t, filepath.Join(filepath.Dir(paths[0]), file)), file)

@@ -60,7 +60,11 @@ them: nothing, as long as no value is given.
 {{- $patch := .spec.template.spec }}
 {{- $ours := first $patch.containers }}
 {{- range $key := list "env" "volumeMounts" }}
-{{- $_ := set $container $key (concat (default list (index $ours $key)) (index $container $key)) }}
+{{- $all := list }}
+{{- $gone := list }}
+{{- range index $ours $key }}{{ if hasKey . "$patch" }}{{ $gone = append $gone .name }}{{ else }}{{ $all = append $all . }}{{ end }}{{ end }}
+{{- range index $container $key }}{{ if not (has .name $gone) }}{{ $all = append $all . }}{{ end }}{{ end }}
+{{- $_ := set $container $key $all }}
 {{- end }}
 {{- $ports := fromYaml (include "argocd-agent.ports" (dict "ports" $container.ports "patch" $ours.ports "key" "containerPort")) }}
 {{- $_ := set $container "ports" $ports.ports }}

@@ -28,6 +28,7 @@ var installations = []struct {
 		"{autonomous: true, selfRegistration: true, shared: true, persistence: {enabled: true}, serviceMonitor: {enabled: true}}",
 	},
 	{"principal with NATS elsewhere", "principal", []string{"principal/nats"}, "argocd-agent-principal", "nats: {enabled: true}"},
+	{"principal with NATS elsewhere in operator mode", "principal", []string{"principal/nats", "principal/nats/operator"}, "argocd-agent-principal", "nats: {enabled: true, operator: true}"},
 	{
 		"principal with NATS elsewhere and everything", "principal",
 		[]string{"principal/nats", "principal/autonomous", "principal/self-registration", "principal/shared", "principal/persistent", "principal/metrics"},

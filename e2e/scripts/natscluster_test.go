@@ -37,8 +37,13 @@ func natsCluster(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.Atoi(args[2])
 	ts.Check(err)
 	keys := natskeys.Set{Servers: map[string][]byte{}}
-	for _, name := range []string{natskeys.Keys, natskeys.Routes, natskeys.Cert, natskeys.Key, natskeys.CA} {
-		keys.Servers[name], err = os.ReadFile(filepath.Join(ts.MkAbs(args[1]), "nats", name))
+	made := filepath.Join(ts.MkAbs(args[1]), "nats")
+	known := natskeys.Keys
+	if _, err := os.Stat(filepath.Join(made, natskeys.Accounts)); err == nil {
+		known = natskeys.Accounts // in operator mode
+	}
+	for _, name := range []string{known, natskeys.Routes, natskeys.Cert, natskeys.Key, natskeys.CA} {
+		keys.Servers[name], err = os.ReadFile(filepath.Join(made, name))
 		ts.Check(err)
 	}
 	places, err := natsservers.Free(ts.MkAbs("servers"), n)
