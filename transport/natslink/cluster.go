@@ -84,11 +84,13 @@ type cluster struct {
 	sys    atomic.Pointer[nats.Conn]
 	kept   *roll
 	began  time.Time
+
+	reenterEvery time.Duration
 }
 
 // newCluster returns a cluster. c was checked.
 func newCluster(c HubConfig) (*cluster, error) {
-	k := &cluster{config: c, to: *c.Cluster}
+	k := &cluster{config: c, to: *c.Cluster, reenterEvery: reenterEvery}
 	if err := k.to.Check(); err != nil {
 		return nil, err
 	}
@@ -149,7 +151,7 @@ func (k *cluster) store(ctx context.Context) error {
 	for i := range hubStores {
 		nc, err := k.dial(ctx, i, "store", "_INBOX_store", k.realm.user)
 		if err != nil {
-			return err
+			return k.barred(ctx, err)
 		}
 		k.hub = append(k.hub, nc)
 		js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(2*clusterPatience))
@@ -236,6 +238,7 @@ func (k *cluster) keep(ctx context.Context, unfit func(error)) {
 	all.Go(func() { k.guard.watch(ctx, k.calls.sever) })
 	all.Go(func() { k.tend(ctx) })
 	all.Go(func() { k.renew(ctx) })
+	all.Go(func() { k.reenter(ctx) })
 	all.Go(func() { k.sweep(ctx) })
 	all.Go(func() {
 		for sleep(ctx, kickEvery) == nil {

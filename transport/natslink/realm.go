@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"go.uber.org/zap"
 )
 
 // An OperatorConfig is what a Hub has for servers in operator mode: they know accounts by their keys, and
@@ -97,6 +99,54 @@ func (k *cluster) operated(issuer nkeys.KeyPair) (r realm, err error) {
 	return r, nil
 }
 
+// reenterEvery is how often it is looked for other creds in the place of those that there were.
+const reenterEvery = 10 * time.Second
+
+// reenter has connections made anew whenever the creds by which they were made have been replaced, one
+// after the other and before the servers would close all of them at once, until ctx is done.
+func (k *cluster) reenter(ctx context.Context) {
+	if k.to.Operator == nil {
+		return
+	}
+	var before [2]string
+	for {
+		for i, of := range []struct {
+			read  func() (Creds, error)
+			conns []*nats.Conn
+		}{{k.to.Operator.User, k.hub}, {k.to.Operator.System, []*nats.Conn{k.sys.Load()}}} {
+			c, err := of.read()
+			if err != nil {
+				k.config.Logger.Warn("there are no creds to connect to the NATS servers with once the connections end", zap.Error(err))
+				continue
+			}
+			if before[i] != "" && before[i] != c.token {
+				k.again(ctx, of.conns)
+			}
+			before[i] = c.token
+		}
+		if sleep(ctx, k.reenterEvery) != nil {
+			return
+		}
+	}
+}
+
+// again makes connections anew, each once the one before is there.
+func (k *cluster) again(ctx context.Context, conns []*nats.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, connectPatience)
+	defer cancel()
+	for _, nc := range conns {
+		made := nc.StatusChanged(nats.CONNECTED)
+		if err := nc.ForceReconnect(); err != nil {
+			continue // it is closed
+		}
+		select {
+		case <-made:
+		case <-ctx.Done():
+		}
+		nc.RemoveStatusListener(made)
+	}
+}
+
 // claims returns the JWT of an account, as the servers have it, nil if none has it now.
 func (k *cluster) claims(ctx context.Context, account string) (*jwt.AccountClaims, error) {
 	all, err := ping[server.Accountz](ctx, k.sys.Load(), "ACCOUNTZ", server.AccountzOptions{Account: account})
@@ -172,6 +222,17 @@ func checkCallout(hub *jwt.AccountClaims, user string) error {
 func signs(a *jwt.AccountClaims, key string) bool {
 	role, has := a.SigningKeys[key]
 	return key == a.Subject || has && role == nil
+}
+
+// barred says why this process is not let into the account HUB, as far as the servers tell who may ask.
+func (k *cluster) barred(ctx context.Context, err error) error {
+	if k.to.Operator == nil || !errors.Is(err, nats.ErrAuthorization) && !isLate(err) || k.command(ctx) != nil {
+		return err
+	}
+	if why := k.checkAccounts(ctx); why != nil {
+		return why
+	}
+	return err
 }
 
 // checkAgents finds out whether the account that agents are let into leads nowhere.

@@ -92,7 +92,7 @@ func (k *cluster) adviceOn(err error) string {
 	case !errors.Is(err, nats.ErrAuthorization) && !isLate(err):
 		return ""
 	case k.to.Operator != nil:
-		return ": the servers must be in operator mode and know the user's account, whose JWT their resolver has, and that must not have revoked the user"
+		return ": the servers must be in operator mode, and their resolver have the JWT of the user's account, which names the user in auth_users (nsc edit authcallout) and has not revoked it"
 	}
 	return ": the servers must have the principal's user in the account " + hubAccount + ", and in auth_callout's auth_users; in operator mode they know it by a JWT (--nats-creds)"
 }
@@ -176,7 +176,11 @@ func (k *cluster) checkStore(ctx context.Context, js jetstream.JetStream) error 
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return fail("keeps no streams for this user: "+err.Error(), "write jetstream: enabled in the account "+hubAccount+", and a jetstream block, in its configuration")
+		advice := "write jetstream: enabled in the account " + hubAccount + ", and a jetstream block, in its configuration"
+		if k.to.Operator != nil {
+			advice = "give the account room in its JWT (nsc edit account --name " + hubAccount + " --js-enable 0), and the server a jetstream block in its configuration"
+		}
+		return fail("keeps no streams for this user: "+err.Error(), advice)
 	case err != nil:
 		return fail("does not say what it keeps: "+err.Error(), "see that most servers of its cluster run")
 	}

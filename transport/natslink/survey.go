@@ -21,7 +21,8 @@ func visitor(ctx context.Context, to ClusterConfig, log *zap.Logger) (*cluster, 
 	}
 	nc, err := k.dial(ctx, 0, "visitor", "_INBOX_visitor", k.realm.user)
 	if err != nil {
-		return nil, nil, err
+		defer k.close()
+		return nil, nil, k.barred(ctx, err)
 	}
 	k.hub = append(k.hub, nc)
 	js, err := jetstream.New(nc)
