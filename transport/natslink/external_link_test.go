@@ -3,10 +3,11 @@
 package natslink
 
 import (
+	"hash/fnv"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
 	"github.com/argocd-fabric/argocd-agent/transport/linktest"
@@ -14,7 +15,8 @@ import (
 )
 
 // TestExternalLink runs the suite of every transport with agents that connect to a server which is
-// not the principal's. It stays when the principal ends.
+// not the principal's. It stays when the principal ends. For every other test, by the test's name, it is in
+// operator mode: what is said does not depend on how who says it was let in.
 func TestExternalLink(t *testing.T) {
 	linktest.Run(t, linktest.Adapter{
 		New:        func(t *testing.T) linktest.Network { return newExternalNetwork(t) },
@@ -33,7 +35,13 @@ type externalNetwork struct {
 
 func newExternalNetwork(t *testing.T) *externalNetwork {
 	n := &externalNetwork{network: network{pki: tlstest.NewAuthority(t), dirs: map[string]string{}, leaves: map[string]*Leaf{}}}
-	n.place = newPlace(t, n.pki)
+	n.place = &place{pki: n.pki}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(t.Name())) // never fails
+	if sum.Sum32()%2 == 0 {
+		n.place.operator = newOperator(t)
+	}
+	openPlace(t, n.place)
 	n.Listen(n.place.leafs)
 	return n
 }
@@ -54,9 +62,8 @@ func (n *externalNetwork) Wipe(t testing.TB, agent string, s linktest.Store) {
 		n.network.Wipe(t, agent, s)
 		return
 	}
-	nc := n.place.visit(t)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
+	_, js, err := visitor(t.Context(), *n.place.cluster(t), zap.NewNop())
 	require.NoError(t, err)
+	defer js.Conn().Close()
 	require.NoError(t, js.DeleteStream(t.Context(), name))
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"github.com/stretchr/testify/require"
@@ -170,15 +169,6 @@ func externalPair(t *testing.T, e *place) {
 			await(t, agent, isValue("k", "after"))
 		})
 	}
-}
-
-// visit connects to the place as the principal's user does.
-func (e *place) visit(t testing.TB) *nats.Conn {
-	key, err := nkeys.FromSeed([]byte(e.user))
-	require.NoError(t, err)
-	nc, err := nats.Connect("nats://"+e.clients, nats.Nkey(e.names[0], key.Sign), nats.SetCustomDialer(plug{*e.cluster(t)}))
-	require.NoError(t, err)
-	return nc
 }
 
 // TestExternalCut: an agent that is blocked or forgotten is cut off within a second, however it
@@ -342,10 +332,12 @@ func TestExternalServersThatWillNotDo(t *testing.T) {
 }
 
 // TestExternalTrust runs the suite of every transport over TLS.
-func TestExternalTrust(t *testing.T) {
+func TestExternalTrust(t *testing.T) { everywhere(t, externalTrust) }
+
+func externalTrust(t *testing.T, at *place) {
 	tlstest.Run(t, tlstest.Adapter{
 		Hub: func(t *testing.T, c tlstest.Hub) (transport.Hub, string) {
-			e := openPlace(t, &place{pki: tlstest.NewAuthority(t), trust: c.Own.Server()})
+			e := openPlace(t, &place{pki: tlstest.NewAuthority(t), operator: at.operator, trust: c.Own.Server()})
 			of := e.hubConfig(t)
 			of.Cluster.URLs, of.Cluster.Credentials = []string{"nats://" + e.clients}, nil
 			of.Heartbeat, of.Logger, of.Credentials, of.Authenticate = c.Heartbeat, c.Log, c.Own, c.Authenticate

@@ -245,3 +245,30 @@ func TestCredsAreReadAgain(t *testing.T) {
 	stop()
 	require.NoError(t, <-ended)
 }
+
+// TestExternalJWTs: who shows a JWT that is not its own is not let in, and who shows the sentinel's is
+// whom its certificate names.
+func TestExternalJWTs(t *testing.T) {
+	o := newOperator(t)
+	s := besiegeElsewhere(t, &place{pki: tlstest.NewAuthority(t), operator: o})
+	shown := func(account, user nkeys.KeyPair) string {
+		c, err := ParseCreds(o.creds(t, account, user, time.Time{}), time.Now())
+		require.NoError(t, err)
+		return c.token
+	}
+	other := newOperator(t)
+	for name, token := range map[string]string{
+		"the principal's": shown(o.hub, o.user), "the system's": shown(o.system, o.manager),
+		"of another operator": shown(other.agents, other.user), "an account's": shown(o.issuer, other.user),
+	} {
+		r := s.greets(fmt.Sprintf(`{"name":"north","jwt":%q,"headers":true,"protocol":1}`, token))
+		require.False(t, r.until("PONG"), name)
+		s.calm()
+	}
+	r := s.greets(fmt.Sprintf(`{"name":"north","jwt":%q,"headers":true,"protocol":1}`, o.sentinel))
+	require.True(t, r.until("PONG"), "it is not let in")
+	r.publishes("fabric.south.up.key", "", []byte("text"))
+	r.says("PING\r\n")
+	require.False(t, r.until("PONG"))
+	s.calm()
+}
