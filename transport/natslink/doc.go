@@ -175,6 +175,30 @@
 //
 // One principal serves on servers elsewhere: see lease.
 //
+// # Servers in operator mode
+//
+// Such servers believe what an operator has signed of accounts, and an account of its users. What differs for
+// us is a table (realm); what agents say and how they are kept apart is the same, and so are the tests of it.
+// As read in nats-server 2.15.2, server/auth.go and auth_callout.go:
+//
+//   - Who shows no JWT, as an agent does not, is taken for the user in default_sentinel, client and leaf node
+//     alike (processClientOrLeafAuthentication). It must be a bearer user, of an account whose JWT has
+//     authorization.auth_users: then whoever is none of these is asked for in that account, and never is
+//     what the sentinel is. So that account is HUB, in which nobody else is: the questions are nobody's to
+//     hear. What an agent says beside stays where it was, since nobody looks at what a bearer signs.
+//   - The answer must be signed by a key of HUB, and the rights in it by one of the account that they are for,
+//     which is named as issuer_account and must be in HUB's authorization.allowed_accounts; the audience says
+//     nothing (assignAccountAndPermissions). One key may be a signing key of both. One with a role (scope)
+//     would give the rights of the role in place of ours.
+//   - While it is asked for, a connection is in HUB as the sentinel, whose limits count; a leaf node is told
+//     nothing before it is let in (processLeafNodeConnect), and then nothing of HUB is left to it.
+//   - No server lets anybody into its system account by an answer unless that is allowed, too, so the
+//     principal comes there by creds.
+//
+// Which account is AGENTS, and whether all of this is so, the principal finds in the JWTs that the servers
+// have (ACCOUNTZ), before it answers anybody. Its own connections in AGENTS come as agents do, by the sentinel
+// and a token: so a Hub that has started has seen that agents can.
+//
 // # When a server elsewhere goes
 //
 // Connections are spread over the servers, and made to the next one at once. What was under way is asked or

@@ -163,6 +163,8 @@ func TestOperatorsThatWillNotDo(t *testing.T) {
 			o.claims[agentsAccount].Imports.Add(&jwt.Import{Name: "x", Subject: "orders.>", Account: public(t, o.nowhere), Type: jwt.Stream})
 			o.claims[nowhere].Exports.Add(&jwt.Export{Name: "x", Subject: "orders.>", Type: jwt.Stream})
 		}, want: []string{`imports "orders.>"`, "it must import nothing but fabric.anchor"}},
+		"no leaf nodes": {change: func(_ *testing.T, o *operator) { o.claims[hubAccount].Limits.LeafNodeConn = 0 },
+			want: []string{"account HUB (A", "admits -1 connections, and 0 of leaf nodes"}},
 		"no user of the system's": {as: func(_ *testing.T, _ *operator, c *ClusterConfig) { c.Operator.System = c.Operator.User },
 			want: []string{"the user of --nats-system-creds is not in the system account"}},
 		"another operator": {as: func(t *testing.T, _ *operator, c *ClusterConfig) { newOperator(t).say(t, c) },

@@ -189,6 +189,9 @@ func (k *cluster) checkAccounts(ctx context.Context) error {
 	if err := checkCallout(hub, c.User); err != nil {
 		return err
 	}
+	if err := admits(hubAccount, hub); err != nil { // who is asked for is in this account meanwhile
+		return err
+	}
 	if !signs(hub, k.answer.public) {
 		return wrongAccount(hubAccount, hub.Subject, "is not signed for by "+k.answer.public, "make the key of --nats-callout-seed one of its signing keys, without a role: nsc edit account --name "+hubAccount+" --sk "+k.answer.public)
 	}
@@ -217,6 +220,15 @@ func checkCallout(hub *jwt.AccountClaims, user string) error {
 	return nil
 }
 
+// admits finds out whether agents may connect to an account, of either kind.
+func admits(name string, a *jwt.AccountClaims) error {
+	if a.Limits.Conn == 0 || a.Limits.LeafNodeConn == 0 {
+		return wrongAccount(name, a.Subject, fmt.Sprintf("admits %d connections, and %d of leaf nodes", a.Limits.Conn, a.Limits.LeafNodeConn),
+			"let as many in as there are agents, and 10 more: nsc edit account --name "+name+" --conns -1 --leaf-conns -1")
+	}
+	return nil
+}
+
 // signs reports whether what a key signs is of an account. What is signed by a key with a role has the
 // rights of the role, and not those that we give.
 func signs(a *jwt.AccountClaims, key string) bool {
@@ -239,6 +251,9 @@ func (k *cluster) barred(ctx context.Context, err error) error {
 func (k *cluster) checkAgents(ctx context.Context) error {
 	a, err := k.claims(ctx, k.realm.agents)
 	if err != nil || a == nil {
+		return err
+	}
+	if err := admits(agentsAccount, a); err != nil {
 		return err
 	}
 	for _, im := range a.Imports {
