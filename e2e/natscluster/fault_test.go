@@ -121,7 +121,7 @@ func (w *world) roll(t *testing.T, ctx context.Context) {
 
 // leader returns which server leads a stream.
 func (w *world) leader(t *testing.T, ctx context.Context, stream string) int {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+natsservers.Addr(w.places[0].Monitor)+"/jsz?acc=HUB&streams=true", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+natsservers.Addr(w.places[0].Monitor)+"/jsz?streams=true", nil)
 	require.NoError(t, err)
 	answer, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)

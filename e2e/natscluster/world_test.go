@@ -2,6 +2,7 @@ package natscluster
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,10 +93,17 @@ func (w *world) openBuckets(t *testing.T) {
 	w.buckets = s.ClientURL()
 }
 
+// operated has the servers be in operator mode.
+var operated = flag.Bool("operator", false, "have the NATS servers be in operator mode")
+
 // setUp makes certificates and keys as people do.
 func (w *world) setUp(t *testing.T, ctx context.Context) {
+	keys := "nats init --ip 127.0.0.1"
+	if *operated {
+		keys += " --operator"
+	}
 	for _, line := range []string{
-		"pki init", "pki issue principal --ip 127.0.0.1", "pki issue agent edge-leaf", "pki issue agent edge-client", "nats init --ip 127.0.0.1",
+		"pki init", "pki issue principal --ip 127.0.0.1", "pki issue agent edge-leaf", "pki issue agent edge-client", keys,
 	} {
 		w.control(t, ctx, append(strings.Fields(line), "--dir", w.path("pki"))...)
 	}
@@ -135,7 +143,11 @@ func (w *world) port(t *testing.T) int {
 // keys reads what nats init has made for the servers.
 func (w *world) keys(t *testing.T) natskeys.Set {
 	set := natskeys.Set{Servers: map[string][]byte{}}
-	for _, name := range []string{natskeys.Keys, natskeys.Routes, natskeys.Cert, natskeys.Key, natskeys.CA} {
+	known := natskeys.Keys
+	if *operated {
+		known = natskeys.Accounts
+	}
+	for _, name := range []string{known, natskeys.Routes, natskeys.Cert, natskeys.Key, natskeys.CA} {
 		text, err := os.ReadFile(w.path("pki/nats/" + name))
 		require.NoError(t, err)
 		set.Servers[name] = text
@@ -205,13 +217,17 @@ func (w *world) startPrograms(t *testing.T, ctx context.Context) {
 	for _, p := range w.places {
 		urls = append(urls, p.URL())
 	}
-	w.principal = w.program(t, "principal", "principal",
-		"--nats-url", strings.Join(urls, ","), "--nats-replicas", "3",
-		"--nats-nkey", w.path("pki/nats/principal/"+natskeys.User), "--nats-callout-seed", w.path("pki/nats/principal/"+natskeys.Issuer),
-		"--nats-tls-cert", w.path("pki/nats/principal/"+natskeys.Cert), "--nats-tls-key", w.path("pki/nats/principal/"+natskeys.Key),
+	made := func(file string) string { return w.path("pki/nats/principal/" + file) }
+	known := []string{"--nats-nkey", made(natskeys.User)}
+	if *operated {
+		known = []string{"--nats-creds", made(natskeys.Creds), "--nats-system-creds", made(natskeys.SystemCreds), "--nats-callout-xkey", made(natskeys.XKey)}
+	}
+	w.principal = w.program(t, "principal", "principal", append(known,
+		"--nats-url", strings.Join(urls, ","), "--nats-replicas", "3", "--nats-callout-seed", made(natskeys.Issuer),
+		"--nats-tls-cert", made(natskeys.Cert), "--nats-tls-key", made(natskeys.Key),
 		"--agents-file", w.path("agents.yaml"), "--backend-nats-bucket", "hub", "--admin-listen", "",
 		"--tls-cert", w.path("pki/principal.crt"), "--tls-key", w.path("pki/principal.key"),
-	)
+	)...)
 	require.NoError(t, w.principal.Start(ctx))
 	for name, mode := range agents {
 		port := func(p natsservers.Place) int { return p.Leaf }

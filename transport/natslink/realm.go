@@ -119,7 +119,13 @@ func (k *cluster) reenter(ctx context.Context) {
 				k.config.Logger.Warn("there are no creds to connect to the NATS servers with once the connections end", zap.Error(err))
 				continue
 			}
-			if before[i] != "" && before[i] != c.token {
+			if before[i] == c.token {
+				continue
+			}
+			if !c.Expires.IsZero() {
+				k.config.Logger.Info("creds to connect to the NATS servers with are to be replaced in time", zap.String("user", c.User), zap.Time("expire", c.Expires))
+			}
+			if before[i] != "" {
 				k.again(ctx, of.conns)
 			}
 			before[i] = c.token
@@ -256,6 +262,13 @@ func (k *cluster) checkAgents(ctx context.Context) error {
 	if err := admits(agentsAccount, a); err != nil {
 		return err
 	}
+	public, err := k.realm.signer.PublicKey()
+	if err != nil {
+		return err
+	}
+	if !signs(a, public) {
+		return wrongAccount(agentsAccount, a.Subject, "is not signed for by "+public, "make the key of --nats-agents-seed (or of --nats-callout-seed, if that is left out) one of its signing keys, without a role: nsc edit account --name "+agentsAccount+" --sk "+public)
+	}
 	for _, im := range a.Imports {
 		if im.Subject != anchor {
 			return wrongAccount(agentsAccount, a.Subject, fmt.Sprintf("imports %q", im.Subject), "it must import nothing but "+anchor+", or agents reach what is not theirs")
@@ -281,15 +294,15 @@ func (k *cluster) unplaced(ctx context.Context, err error) error {
 	if !k.answer.met.Load() {
 		return fmt.Errorf("natslink: the NATS servers do not ask this principal who an agent is: write default_sentinel in their configuration, the JWT of a bearer user of account %s (%s) with no rights; argocd-agentctl nats init --operator makes one: %w", hubAccount, hub, err)
 	}
-	public, _ := k.realm.signer.PublicKey() // it has been there
 	a, e := k.claims(ctx, k.realm.agents)
-	switch {
-	case e != nil:
+	if e == nil && a == nil {
+		e = wrongAccount(agentsAccount, k.realm.agents, "is not known to the servers", "push its JWT to their resolver, or name another by --allowed-account of "+hubAccount)
+	}
+	if e == nil {
+		e = k.checkAgents(ctx)
+	}
+	if e != nil {
 		return e
-	case a == nil:
-		return wrongAccount(agentsAccount, k.realm.agents, "is not known to the servers", "push its JWT to their resolver, or name another by --allowed-account of "+hubAccount)
-	case !signs(a, public):
-		return wrongAccount(agentsAccount, a.Subject, "is not signed for by "+public, "make the key of --nats-agents-seed (or of --nats-callout-seed, if that is left out) one of its signing keys, without a role: nsc edit account --name "+agentsAccount+" --sk "+public)
 	}
 	return fmt.Errorf("natslink: the NATS servers do not let into account %s (%s) whom this principal lets in; their log says why: %w", agentsAccount, a.Subject, err)
 }
