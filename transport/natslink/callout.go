@@ -29,8 +29,8 @@ const tokenLife = time.Minute
 // connection has shown, the answer is the rights of a user, signed by the issuer whom the servers
 // have been told to believe.
 //
-// The connections of this process come as users of two more accounts by a token that only who
-// has the issuer's key can sign, so that the servers need to know no more than one user of it.
+// The connections of this process come as users of two more accounts, in operator mode of one, by a
+// token that only who has the issuer's key can sign, so that the servers need not know users of it there.
 type callout struct {
 	issuer      nkeys.KeyPair
 	public      string // of the issuer
