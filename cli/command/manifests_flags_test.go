@@ -30,8 +30,8 @@ var unset = map[string]string{
 	"tls-cert": mounted, "tls-key": mounted, "root-ca-path": mounted, "tls-client-cert": mounted, "tls-client-key": mounted,
 	"jwt-key": mounted, "resource-proxy-cert-path": mounted, "resource-proxy-key-path": mounted, "resource-proxy-ca-path": mounted,
 	"redis-tls-enabled": mounted, "redis-ca-path": mounted, "redis-tls-ca-path": mounted, "redis-creds-dir-path": mounted, "redis-username": mounted,
-	"spiffe-endpoint-socket": mounted,
-	"nats-store-dir":         onVolume, "state-dir": onVolume,
+	"spiffe-endpoint-socket": mounted, "nats-agents-seed": mounted,
+	"nats-store-dir": onVolume, "state-dir": onVolume,
 	"nats-monitor-listen": settled, "resync-tick": settled,
 	"pprof-listen": "pprof-port says it",
 }
@@ -39,7 +39,7 @@ var unset = map[string]string{
 // Every flag is a setting in deploy/, or there is a reason why it is none.
 func TestEveryFlagIsASetting(t *testing.T) {
 	folders := map[*cli.Command][]string{
-		principalCommand(): {"principal", filepath.Join("principal", "nats")},
+		principalCommand(): {"principal", filepath.Join("principal", "nats"), filepath.Join("principal", "nats", "operator")},
 		agentCommand():     {"agent"},
 	}
 	left := map[string]bool{}
