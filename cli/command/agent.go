@@ -39,18 +39,14 @@ func agentCommand() *cli.Command {
 		Usage:  "run an agent, on a workload cluster",
 		Flags:  flags,
 		Before: before,
-		Action: runAgent,
+		Action: untilEnded(runAgent),
 		Description: "Connects to the principal, whenever it is in reach, and keeps the Applications of one\n" +
 			"namespace, or of several, in step with the control plane's.\n\n" +
 			"   argocd-agent agent --agent-mode managed --server-address hub.example.com",
 	}
 }
 
-func runAgent(c *cli.Context) error {
-	log, err := newLog(c, c.App.ErrWriter)
-	if err != nil {
-		return err
-	}
+func runAgent(c *cli.Context, log *zap.Logger) error {
 	s, err := newSpokeParts(c, log)
 	if err != nil {
 		return err

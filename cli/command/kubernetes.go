@@ -72,7 +72,7 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
-	k.keep, k.served = home.Keep, servedBy(home)
+	k.answers, k.keep, k.served = home.Answers, home.Keep, servedBy(home)
 	if s == resource.Principal {
 		k.registry, k.blocked, k.home, k.identity, k.controllers = home.Registry(), home, home, home.Identity, controllersOf(home)
 	}

@@ -42,7 +42,7 @@ func principalCommand() *cli.Command {
 		Usage:  "run the principal, on the control plane",
 		Flags:  flags,
 		Before: before,
-		Action: runPrincipal,
+		Action: untilEnded(runPrincipal),
 		Description: "Serves all registered agents, and keeps the control plane's Applications in step with\n" +
 			"theirs.\n\n" +
 			"   argocd-agent principal\n" +
@@ -50,11 +50,7 @@ func principalCommand() *cli.Command {
 	}
 }
 
-func runPrincipal(c *cli.Context) error {
-	log, err := newLog(c, c.App.ErrWriter)
-	if err != nil {
-		return err
-	}
+func runPrincipal(c *cli.Context, log *zap.Logger) error {
 	h, err := newHubParts(c, log)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ type part interface {
 	Ready() error
 }
 
-// run runs a program on a backend until ctx is done, which is no failure, or a part of it fails. Others
+// run runs a program on a backend until ctx is done, and returns its cause, or a part of it fails. Others
 // that are nil are left out.
 func (p program) run(ctx context.Context, main part, on backend.Remote, others ...func(context.Context) error) error {
 	g, inner := errgroup.WithContext(ctx)
@@ -89,12 +89,24 @@ func (p program) run(ctx context.Context, main part, on backend.Remote, others .
 			g.Go(func() error { return other(inner) })
 		}
 	}
-	err := g.Wait()
-	if ctx.Err() != nil {
-		p.log.Info("ended by a signal")
-		return nil
+	return g.Wait()
+}
+
+// untilEnded is the action of a program that runs until a signal ends it, which is no failure, wherever it
+// is then; log is what it tells.
+func untilEnded(run func(*cli.Context, *zap.Logger) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		log, err := newLog(c, c.App.ErrWriter)
+		if err != nil {
+			return err
+		}
+		err = run(c, log)
+		if c.Context.Err() != nil {
+			log.Info("ended by a signal")
+			return nil
+		}
+		return err
 	}
-	return err
 }
 
 // openLedger opens the file with the dead letters of a program. One that does not work is

@@ -64,6 +64,9 @@ func newSpokeParts(c *cli.Context, log *zap.Logger) (s spokeParts, err error) {
 	if s.cluster, err = openCluster(c, resource.Agent, log); err != nil {
 		return s, err
 	}
+	if err := s.program.await(c.Context, s.cluster); err != nil {
+		return s, err
+	}
 	if s.live, err = openSpokeProxy(c, s.cluster, terms, log); err != nil {
 		return s, err
 	}
