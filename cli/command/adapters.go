@@ -46,7 +46,8 @@ type cluster struct {
 	remote   backend.Remote              // the store, where it is of another process; else nil
 	run      func(context.Context) error // the store works while it runs; nil: always
 	rest     *rest.Config                // of its Kubernetes API; nil where there is none
-	answers  func(context.Context) error // whether it can be spoken to; nil where nothing begins with that
+	at       string                      // what is spoken to, and where
+	answers  func(context.Context) error // whether it can be spoken to; nil where it always can
 	secrets  secrets
 	keep     keeper
 	registry backend.Registry                               // of a hub

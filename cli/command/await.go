@@ -87,7 +87,7 @@ func (p program) await(ctx context.Context, in cluster) error {
 	if in.answers == nil {
 		return nil
 	}
-	w := &wait{what: "the API server at " + in.rest.Host, answers: in.answers, log: p.log}
+	w := &wait{what: in.at, answers: in.answers, log: p.log}
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return page{"healthz-port", p.health, health(w.ready)}.Run(inner) })
 	g.Go(func() error {

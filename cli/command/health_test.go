@@ -56,6 +56,15 @@ type remote struct{ since time.Time }
 
 func (r remote) Away() (time.Time, error) { return r.since, errors.New("connection refused") }
 
+func TestWhyAProgramIsNotReadyYet(t *testing.T) {
+	now := time.Unix(1000, 0)
+	no, yes := func() error { return errors.New("nothing has been listed") }, func() error { return nil }
+	require.EqualError(t, because(no, nil)(), "nothing has been listed")
+	require.EqualError(t, because(no, remote{})(), "nothing has been listed")
+	require.EqualError(t, because(no, remote{now})(), "nothing has been listed; the backend cannot be reached: connection refused")
+	require.NoError(t, because(yes, remote{now})(), "within has the patience")
+}
+
 func TestABackendThatIsAwayForLongMakesUnready(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {

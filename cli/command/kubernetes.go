@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
 	"github.com/argocd-fabric/argocd-agent/cli/kube"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
@@ -72,8 +73,10 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
+	k.at = "the API server at " + cfg.Host
 	k.answers, k.keep, k.served = home.Answers, home.Keep, servedBy(home)
 	if s == resource.Principal {
+		k.remote = backend.Remotes{store, home}
 		k.registry, k.blocked, k.home, k.identity, k.controllers = home.Registry(), home, home, home.Identity, controllersOf(home)
 	}
 	return k, nil

@@ -158,12 +158,12 @@ func natsClusterTLS(c *cli.Context, log *zap.Logger) (identity.Renewal, error) {
 }
 
 // discardElsewhere removes what servers elsewhere have kept of an earlier time.
-func discardElsewhere(c *cli.Context) error {
-	to, err := natsCluster(c, zap.NewNop())
+func discardElsewhere(c *cli.Context, log *zap.Logger) error {
+	to, err := natsCluster(c, log)
 	if err != nil {
 		return err
 	}
-	return natslink.DiscardElsewhere(c.Context, *to, zap.NewNop())
+	return natslink.DiscardElsewhere(c.Context, *to, log)
 }
 
 // servers is a stage: whether the NATS servers elsewhere are as the principal needs them.

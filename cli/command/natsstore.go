@@ -64,6 +64,7 @@ func openNATS(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster, err 
 		return k, err
 	}
 	k.store, k.remote, k.run, k.identity = store, store, store.Run, store.Identity
+	k.at, k.answers = "the NATS servers at "+plainURLs(cfg.URL), store.Answers
 	k.keep = keepFile(stateDir(c), log)
 	return k, nil
 }
@@ -83,6 +84,17 @@ func natsURLs(c *cli.Context, flag string) (string, error) {
 		}
 	}
 	return text, nil
+}
+
+// plainURLs returns a list of URLs as natsURLs has found them, without what proves who asks.
+func plainURLs(list string) string {
+	var plain []string
+	for one := range strings.SplitSeq(list, ",") {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil {
+			plain = append(plain, u.Scheme+"://"+u.Host)
+		}
+	}
+	return strings.Join(plain, ", ")
 }
 
 // natsBackendTLS returns how connections are secured; nil if flags say nothing of it.

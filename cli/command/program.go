@@ -78,7 +78,7 @@ func (p program) run(ctx context.Context, main part, on backend.Remote, others .
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return main.Run(inner) })
 	g.Go(func() error {
-		return page{"healthz-port", p.health, health(main.Ready, within(p.unready, on, time.Now))}.Run(inner)
+		return page{"healthz-port", p.health, health(because(main.Ready, on), within(p.unready, on, time.Now))}.Run(inner)
 	})
 	g.Go(func() error { return profiles(p.pprof)(inner) })
 	if p.traces != nil {

@@ -60,12 +60,12 @@ func agentTransport(c *cli.Context) (string, error) {
 var keepingFirst = []string{"nats", "grpc"}
 
 // discards removes what a transport has kept on this side's disk.
-func discards() map[string]func(*cli.Context) error {
-	return map[string]func(*cli.Context) error{
-		"nats":     func(c *cli.Context) error { return natslink.Discard(c.String("nats-store-dir")) },
+func discards() map[string]func(*cli.Context, *zap.Logger) error {
+	return map[string]func(*cli.Context, *zap.Logger) error{
+		"nats":     func(c *cli.Context, _ *zap.Logger) error { return natslink.Discard(c.String("nats-store-dir")) },
 		natsURL:    discardElsewhere,
-		natsClient: func(c *cli.Context) error { return natslink.DiscardCopy(stateDir(c)) },
-		"grpc":     func(c *cli.Context) error { return grpclink.Discard(stateDir(c)) },
+		natsClient: func(c *cli.Context, _ *zap.Logger) error { return natslink.DiscardCopy(stateDir(c)) },
+		"grpc":     func(c *cli.Context, _ *zap.Logger) error { return grpclink.Discard(stateDir(c)) },
 	}
 }
 
@@ -191,7 +191,7 @@ func discardStale(c *cli.Context, names []string, log *zap.Logger) error {
 			continue
 		}
 		log.Info("what this transport has kept is of before another was used: it is removed, and filled anew", zap.String("transport", name), zap.String("last", last))
-		if err := discards()[name](c); err != nil {
+		if err := discards()[name](c, log); err != nil {
 			return err
 		}
 	}
