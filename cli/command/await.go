@@ -17,7 +17,7 @@ import (
 // and later, up to minutes after the cluster is back. Meanwhile it lives, has not started, and says
 // in the log and by its probes what it waits for.
 type wait struct {
-	what    string                      // it waits for
+	says    string                      // that it waits, and for what
 	answers func(context.Context) error // asks that once
 	log     *zap.Logger
 	why     atomic.Pointer[error] // why the last try failed; nil before
@@ -43,13 +43,13 @@ func (w *wait) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		case err == nil:
 			if !told.IsZero() {
-				w.log.Info(w.what+" answers", zap.Duration("waited", time.Since(began).Round(time.Millisecond)))
+				w.log.Info("there is an answer", zap.String("after", w.says), zap.Duration("waited", time.Since(began).Round(time.Millisecond)))
 			}
 			return nil
 		}
 		w.why.Store(&err)
 		if time.Since(told) >= reminder {
-			w.log.Warn("waiting for "+w.what+", which is asked again and again", zap.Error(err))
+			w.log.Warn(w.says+", which is asked again and again", zap.Error(err))
 			told = time.Now()
 		}
 		select {
@@ -75,9 +75,9 @@ func (w *wait) ask(ctx context.Context, patience time.Duration) error {
 // ready says that it is waited, and why.
 func (w *wait) ready() error {
 	if why := w.why.Load(); why != nil {
-		return fmt.Errorf("waiting for %s: %w", w.what, *why)
+		return fmt.Errorf("%s: %w", w.says, *why)
 	}
-	return fmt.Errorf("waiting for %s", w.what)
+	return errors.New(w.says)
 }
 
 var errAnswered = errors.New("what was waited for answers")
@@ -87,7 +87,7 @@ func (p program) await(ctx context.Context, in cluster) error {
 	if in.answers == nil {
 		return nil
 	}
-	w := &wait{what: in.at, answers: in.answers, log: p.log}
+	w := &wait{says: in.waiting, answers: in.answers, log: p.log}
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return page{"healthz-port", p.health, health(w.ready)}.Run(inner) })
 	g.Go(func() error {

@@ -35,7 +35,7 @@ func TestAProgramWaitsForItsAPIServer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core, log := observer.New(zap.InfoLevel)
 				began, up := time.Now(), make(chan struct{})
-				w := &wait{what: "the API server", log: zap.New(core), answers: func(ctx context.Context) error {
+				w := &wait{says: "waiting for the API server", log: zap.New(core), answers: func(ctx context.Context) error {
 					select {
 					case <-up:
 						return nil
@@ -57,7 +57,7 @@ func TestAProgramWaitsForItsAPIServer(t *testing.T) {
 				close(up)
 				require.NoError(t, <-done)
 				require.LessOrEqual(t, time.Since(began), 10*time.Minute+longestTry+longestPause)
-				require.Equal(t, "the API server answers", log.All()[log.Len()-1].Message)
+				require.Equal(t, "there is an answer", log.All()[log.Len()-1].Message)
 			})
 		})
 	}

@@ -28,14 +28,22 @@ const natsURL = "nats-url"
 // natsClusterFlags are those of a principal whose NATS servers are elsewhere.
 func natsClusterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String(natsURL, "", "", "the `URLs`, with commas between, of NATS servers that agents connect to in place of this program, such as tls://nats-0:4222; see deploy/nats"),
+		f.List(natsURL, "", "", "the `URLs`, with commas between, of NATS servers that agents connect to in place of this program, such as tls://nats-0:4222; see deploy/nats"),
 		f.String("nats-nkey", "", "", "with --nats-url: a `file` with the seed (SU...) of the principal's user; empty is that the servers know it by its certificate"),
 		f.String("nats-callout-seed", "", "", "with --nats-url: a `file` with the seed (SA...) of the issuer in the servers' auth_callout"),
 		f.String("nats-tls-cert", "", "", "with --nats-url: a `file` with the certificate that is shown to the servers, which must be a client's"),
 		f.String("nats-tls-key", "", "", "with --nats-url: a `file` with its key"),
 		f.String("nats-tls-ca", "", "", "with --nats-url: a `file` with the CA of the servers' certificates; empty is that of --root-ca-path"),
-		f.Int("nats-replicas", "", 1, "with --nats-url: on how `many` servers each stream is: 1, 3 or 5"),
+		f.Int("nats-replicas", "", 1, replicas, "with --nats-url: on how `many` servers each stream is: 1, 3 or 5"),
 	}
+}
+
+// replicas is the shell.Check of on how many servers a stream may be.
+func replicas(flag string, v int) error {
+	if v != 1 && v != 3 && v != 5 {
+		return &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is none of 1, 3 and 5", v), Advice: "write 3 with three servers or more, and 1 with one"}
+	}
+	return nil
 }
 
 // natsElsewhereOnly are the flags that are of use with --nats-url only, and natsHereOnly those that
@@ -94,9 +102,6 @@ func natsCluster(c *cli.Context, log *zap.Logger) (*natslink.ClusterConfig, erro
 	for one := range strings.SplitSeq(text, ",") {
 		to.URLs = append(to.URLs, strings.TrimSpace(one))
 		secure = secure || strings.HasPrefix(strings.TrimSpace(one), "tls://")
-	}
-	if to.Replicas != 1 && to.Replicas != 3 && to.Replicas != 5 {
-		return nil, &shell.UsageError{Where: "--nats-replicas", What: fmt.Sprintf("%d is none of 1, 3 and 5", to.Replicas), Advice: "write 3 with three servers or more, and 1 with one"}
 	}
 	if to.Issuer, err = seedOf(c, "nats-callout-seed", natslink.IssuerSeed); err != nil {
 		return nil, err

@@ -23,10 +23,10 @@ import (
 func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done, what an agent has heard over gRPC or with --nats-mode client, and, without Kubernetes, the key for what is secret; empty is the folder state in --nats-store-dir"),
-		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
-		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez, /readyz and /startupz; 0 is off"),
-		f.Duration("unready-after", "", 30*time.Second, "for which `duration` the backend must be out of reach for /readyz to say that the program is not ready; it is again once the backend is"),
-		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),
+		f.Duration("resync-tick", "", time.Second, shell.Positive, "for which `duration` it must have been quiet before differences are looked into"),
+		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, shell.Port, "the `port` of /livez, /readyz and /startupz; 0 is off"),
+		f.Duration("unready-after", "", 30*time.Second, shell.Positive, "for which `duration` the backend must be out of reach for /readyz to say that the program is not ready; it is again once the backend is"),
+		f.Int("metrics-port", "", metricsPort, shell.Port, "the `port` of /metrics; 0 is off"),
 	}, traceFlags(f), pprofFlags(f), logFlags(f))
 }
 
@@ -47,18 +47,9 @@ func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
 	if p.pprof, err = pprofAddress(c); err != nil {
 		return p, err
 	}
-	if p.tick, err = shell.Positive(c, "resync-tick"); err != nil {
-		return p, err
-	}
-	if p.unready, err = shell.Positive(c, "unready-after"); err != nil {
-		return p, err
-	}
+	p.tick, p.unready = c.Duration("resync-tick"), c.Duration("unready-after")
 	for flag, address := range map[string]*string{"healthz-port": &p.health, "metrics-port": &p.metrics} {
-		port, err := shell.Port(c, flag)
-		if err != nil {
-			return p, err
-		}
-		if port != 0 {
+		if port := c.Int(flag); port != 0 {
 			*address = fmt.Sprint(":", port)
 		}
 	}

@@ -74,13 +74,13 @@ func principalTransports(c *cli.Context) ([]string, error) {
 	bad := func(what string) error {
 		return &shell.UsageError{Where: "--transport", What: what, Advice: "write one of " + strings.Join(slices.Sorted(maps.Keys(hubTransports())), ", ") + ", or several with a comma between them"}
 	}
-	names := strings.Split(c.String("transport"), ",")
-	for i, name := range names {
-		switch {
-		case hubTransports()[name] == nil:
+	names := shell.List(c.String("transport"))
+	if len(names) == 0 {
+		return nil, bad("none is given")
+	}
+	for _, name := range names {
+		if hubTransports()[name] == nil {
 			return nil, bad(fmt.Sprintf("%q is none of its values", name))
-		case slices.Contains(names[:i], name):
-			return nil, bad(name + " is there twice")
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return slices.Index(keepingFirst, a) - slices.Index(keepingFirst, b) })
