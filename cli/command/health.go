@@ -60,7 +60,7 @@ func because(ready func() error, remote backend.Remote) func() error {
 			return err
 		}
 		if since, why := remote.Away(); !since.IsZero() {
-			return fmt.Errorf("%w; the backend cannot be reached: %w", err, why)
+			return fmt.Errorf("%w; the backend cannot be followed: %w", err, why)
 		}
 		return err
 	}
@@ -75,7 +75,7 @@ func within(patience time.Duration, remote backend.Remote, clock func() time.Tim
 		}
 		since, why := remote.Away()
 		if away := clock().Sub(since); !since.IsZero() && away > patience {
-			return fmt.Errorf("the backend cannot be reached, for %v now, and what is known of it may be old: %w", away.Round(time.Second), why)
+			return fmt.Errorf("the backend cannot be followed, for %v now, and what is known of it may be old: %w", away.Round(time.Second), why)
 		}
 		return nil
 	}
