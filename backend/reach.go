@@ -12,6 +12,19 @@ type Remote interface {
 	Away() (since time.Time, why error)
 }
 
+// Remotes are one Remote: it is away while one of them is.
+type Remotes []Remote
+
+// Away implements Remote: it is that of the one that has been away for longest.
+func (r Remotes) Away() (since time.Time, why error) {
+	for _, one := range r {
+		if at, err := one.Away(); !at.IsZero() && (since.IsZero() || at.Before(since)) {
+			since, why = at, err
+		}
+	}
+	return since, why
+}
+
 // A Reach remembers how attempts to follow something went, for a Remote. The zero Reach is that
 // none has failed. Methods may be called concurrently.
 type Reach struct {

@@ -33,3 +33,20 @@ func TestReachRemembersTheFirstFailureInARow(t *testing.T) {
 		}
 	}
 }
+
+func TestRemotesAreAwayWhileOneIs(t *testing.T) {
+	var there, late, early Reach
+	all := Remotes{&there, &late, &early}
+	since, why := all.Away()
+	require.Zero(t, since)
+	require.NoError(t, why)
+	late.Note(time.Unix(20, 0), errors.New("late"))
+	early.Note(time.Unix(10, 0), errors.New("early"))
+	since, why = all.Away()
+	require.Equal(t, time.Unix(10, 0), since)
+	require.EqualError(t, why, "early")
+	early.Note(time.Unix(30, 0), nil)
+	since, why = all.Away()
+	require.Equal(t, time.Unix(20, 0), since)
+	require.EqualError(t, why, "late")
+}

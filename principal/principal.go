@@ -64,7 +64,8 @@ type Principal struct {
 	allot *allotment // nil under namespace mapping
 
 	mu     sync.Mutex
-	listed bool // the registry has been
+	shown  bool // the registry has been
+	listed bool // and who was served before
 	ready  bool // all agents of one list were admitted, for which the hub has been listed
 	seats  map[string]*seat
 }
@@ -170,7 +171,11 @@ func (p *Principal) Ready() error {
 func (p *Principal) admitted() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.listed {
+	switch {
+	case p.listed:
+	case p.shown: // who was served before is asked of the transport
+		return errors.New("principal: the transport's store is not open yet")
+	default:
 		return errors.New("principal: the registry of agents has not been listed")
 	}
 	for name, s := range p.seats {

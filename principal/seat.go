@@ -117,6 +117,7 @@ func (p *Principal) follow(ctx context.Context, sets <-chan []backend.Agent) err
 func (p *Principal) first(ctx context.Context, set []backend.Agent) []string {
 	p.mu.Lock()
 	listed := p.listed
+	p.shown = true
 	p.mu.Unlock()
 	if listed {
 		return nil

@@ -76,7 +76,9 @@ func (h *Home) WatchBlocked(ctx context.Context, tell func(map[string]string)) e
 	found := &sole{changed: make(chan struct{}, 1)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return follow(ctx, newFollower("blocklist", h.cfg.Log), found,
+		f := newFollower("blocklist", h.cfg.Log)
+		defer h.following(f)()
+		return follow(ctx, f, found,
 			func(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 				o.FieldSelector = only
 				return client.List(ctx, o)

@@ -30,6 +30,10 @@ const defaultSilence = 150 * time.Second
 // does: what is not answered is given up, what is refused is tried again, later and later,
 // and a watch that is silent, or known not to show what there is, is begun anew where it
 // was. The log is told once when it cannot be followed, and once when it is again.
+//
+// To list it is not to follow it: an API server, or a proxy before it, that gives lists and no watches
+// would have each change come late, and what comes and goes between two lists not at all. So it is
+// followed once a watch runs: one that has shown something, or has not been ended at once.
 type follower struct {
 	name    string
 	log     *zap.Logger
@@ -39,11 +43,21 @@ type follower struct {
 
 	mu     sync.Mutex
 	failed int // how many requests have, one after the other
+	lost   int // how many requests and watches have failed since it was followed
+	mute   int // how many watches have been silent to their end, one after the other
 	watch  *aliveWatch
 }
 
 func newFollower(name string, log *zap.Logger) *follower {
 	return &follower{name: name, log: log.With(zap.String("follows", name)), silence: defaultSilence, patient: 2 * requestTime}
+}
+
+// Away implements backend.Remote.
+func (f *follower) Away() (since time.Time, why error) {
+	if since, why = f.reach.Away(); !since.IsZero() {
+		why = fmt.Errorf("kubestore: follow %s: %w", f.name, why)
+	}
+	return since, why
 }
 
 // follow keeps store equal to what list and watch give until ctx is done, and returns
@@ -86,7 +100,9 @@ func follow[L runtime.Object](
 			} else if err := reached(l, o.ResourceVersion); err != nil {
 				return err
 			}
-			w, err = f.begin(ctx, o, open)
+			if w, err = f.begin(ctx, o, open); err != nil && o.SendInitialEvents == nil && !apierrors.IsResourceExpired(err) {
+				return fmt.Errorf("it can be listed, but not be watched, so that changes are seen late: %w", err)
+			}
 			return err
 		})
 		return w, err
@@ -123,21 +139,57 @@ func (f *follower) attempt(ctx context.Context, request func() error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	f.reach.Note(time.Now(), err)
+	if err != nil {
+		f.fail(err)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case err != nil:
-		if f.failed++; f.failed == many {
-			f.log.Warn("the cluster cannot be followed, which is tried again", zap.Error(err))
-		}
-	case f.failed >= many:
-		f.log.Info("the cluster is followed again", zap.Int("failed", f.failed))
-		fallthrough
-	default:
+	if f.failed++; err == nil {
 		f.failed = 0
 	}
 	return err
+}
+
+// fail takes note that something has, for which the cluster may not be followed.
+func (f *follower) fail(err error) {
+	f.reach.Note(time.Now(), err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lost++; f.lost == many {
+		f.log.Warn("the cluster cannot be followed, which is tried again", zap.Error(err))
+	}
+}
+
+// runs takes note that a watch does: it has shown something, or at least has not been ended at once. The
+// latter says nothing of one before which others have been silent for too long.
+func (f *follower) runs(shows bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if shows {
+		f.mute = 0
+	}
+	if f.mute > 1 {
+		return
+	}
+	f.reach.Note(time.Now(), nil)
+	if f.lost >= many {
+		f.log.Info("the cluster is followed again", zap.Int("failed", f.lost))
+	}
+	f.lost = 0
+}
+
+// ends takes note of how a watch has, nil if it was as it should be. The first that was silent for too long
+// is none that failed: the connection may have been lost without a word.
+func (f *follower) ends(err error) {
+	f.mu.Lock()
+	if errors.Is(err, errSilent) {
+		f.mute++
+	}
+	first := errors.Is(err, errSilent) && f.mute == 1
+	f.mu.Unlock()
+	if err != nil && !first {
+		f.fail(fmt.Errorf("it can be listed, but not be watched, so that changes are seen late: %w", err))
+	}
 }
 
 // begin begins a watch. An API server that never answers is as silent as one that
@@ -152,7 +204,10 @@ func (f *follower) begin(ctx context.Context, o metav1.ListOptions, open cache.W
 		stop(nil)
 		return nil, err
 	}
-	w := newAliveWatch(inner, f.silence, func() { stop(nil) })
+	w := newAliveWatch(inner, f.silence, f.runs, func(err error) {
+		stop(nil)
+		f.ends(err)
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.watch = w
@@ -179,57 +234,6 @@ func told(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("%w (%w)", cause, err)
 }
-
-// An aliveWatch is a watch that ends if it shows nothing for too long.
-type aliveWatch struct {
-	inner   watch.Interface
-	began   time.Time
-	events  chan watch.Event
-	once    sync.Once
-	stopped chan struct{}
-}
-
-// newAliveWatch watches over inner. ended is called when that has been stopped.
-func newAliveWatch(inner watch.Interface, silence time.Duration, ended func()) *aliveWatch {
-	w := &aliveWatch{inner: inner, began: time.Now(), events: make(chan watch.Event), stopped: make(chan struct{})}
-	go func() {
-		defer close(w.events)
-		defer ended()
-		defer inner.Stop()
-		w.pass(silence)
-	}()
-	return w
-}
-
-// pass passes events on until there are no more, or none for too long.
-func (w *aliveWatch) pass(silence time.Duration) {
-	quiet := time.NewTimer(silence)
-	defer quiet.Stop()
-	for {
-		select {
-		case e, ok := <-w.inner.ResultChan():
-			if !ok {
-				return
-			}
-			select {
-			case w.events <- e:
-			case <-w.stopped:
-				return
-			}
-			quiet.Reset(silence)
-		case <-quiet.C:
-			return
-		case <-w.stopped:
-			return
-		}
-	}
-}
-
-// Stop implements watch.Interface.
-func (w *aliveWatch) Stop() { w.once.Do(func() { close(w.stopped) }) }
-
-// ResultChan implements watch.Interface.
-func (w *aliveWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // hushed is a log for requests, and for reflectors: they would tell of each one that fails.
 type hushed struct{ logr.LogSink }

@@ -2,7 +2,6 @@ package kubestore
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -68,17 +67,6 @@ func fails[T any](err error) func(context.Context) (T, error) {
 // TestFollowingNeitherHammersNorFloodsTheLog follows for an hour what never works.
 func TestFollowingNeitherHammersNorFloodsTheLog(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old resource version")
-	silent := func(context.Context) (watch.Interface, error) { return watch.NewFake(), nil }
-	over := func(context.Context) (watch.Interface, error) {
-		w := watch.NewFake()
-		w.Stop()
-		return w, nil
-	}
-	unreadable := func(context.Context) (watch.Interface, error) {
-		w := watch.NewFakeWithChanSize(1, false)
-		w.Error(&apierrors.NewInternalError(errors.New("unable to decode")).ErrStatus)
-		return w, nil
-	}
 	for name, test := range map[string]struct {
 		script   *script
 		requests int64 // no more than
@@ -90,7 +78,7 @@ func TestFollowingNeitherHammersNorFloodsTheLog(t *testing.T) {
 		"nothing answered":     {&script{list: hangs[*metav1.PartialObjectMetadataList], watch: hangs[watch.Interface]}, 60},
 		"watches not answered": {&script{list: whole, watch: hangs[watch.Interface]}, 60},
 		"watches silent":       {&script{list: whole, watch: silent}, 60},
-		"watches over at once": {&script{list: whole, watch: over}, 4000},
+		"watches over at once": {&script{list: whole, watch: ended}, 4000},
 		"watches unreadable":   {&script{list: whole, watch: unreadable}, 4000},
 	} {
 		t.Run(name, func(t *testing.T) {

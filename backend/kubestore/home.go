@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/kubeapis"
 )
 
@@ -49,7 +51,12 @@ type Home struct {
 	watcher  dynamic.Interface // without end
 	metadata metadata.Interface
 	apis     *kubeapis.Client
+
+	mu     sync.Mutex
+	follow map[*follower]bool // what is followed now
 }
+
+var _ backend.Remote = (*Home)(nil)
 
 // NewHome returns a Home. It does not reach out.
 func NewHome(cfg HomeConfig) (*Home, error) {
@@ -79,7 +86,31 @@ func NewHome(cfg HomeConfig) (*Home, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubestore: %w", err)
 	}
-	return &Home{cfg, client, watcher, meta, serves}, nil
+	return &Home{cfg: cfg, client: client, watcher: watcher, metadata: meta, apis: serves, follow: map[*follower]bool{}}, nil
+}
+
+// Away implements backend.Remote: it is since when the agents or the blocklist have not been followed, by
+// whoever watches them.
+func (h *Home) Away() (since time.Time, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all backend.Remotes
+	for f := range h.follow {
+		all = append(all, f)
+	}
+	return all.Away()
+}
+
+// following takes note that something is followed, until what it returns is called.
+func (h *Home) following(f *follower) (no func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.follow[f] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.follow, f)
+	}
 }
 
 // Identity returns the hub's stable identity, which is made once: however many ask for it

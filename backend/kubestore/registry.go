@@ -31,7 +31,9 @@ func (r Registry) Watch(ctx context.Context, f func([]backend.Agent) error) erro
 	found := &entries{all: map[string]entry{}, changed: make(chan struct{}, 1)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return follow(ctx, newFollower("cluster secrets", r.home.cfg.Log), found,
+		f := newFollower("cluster secrets", r.home.cfg.Log)
+		defer r.home.following(f)()
+		return follow(ctx, f, found,
 			func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 				o.LabelSelector = clusterSecrets
 				return client.List(ctx, o)

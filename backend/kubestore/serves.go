@@ -2,10 +2,29 @@ package kubestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
+
+// Answers asks the API server for what every program has to see, and returns why there is no answer. That
+// it does not serve that, or that the program may not see it, is one.
+func (h *Home) Answers(ctx context.Context) error {
+	client := h.client.Resource(layouts[resource.Application].resource).Namespace(h.cfg.Namespace)
+	_, err := client.List(logTo(ctx, h.cfg.Log), metav1.ListOptions{Limit: 1})
+	var status apierrors.APIStatus
+	if err == nil || errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError && !apierrors.IsTooManyRequests(err) {
+		return nil
+	}
+	return fmt.Errorf("kubestore: ask the API server: %w", err)
+}
 
 // Served is what an API server says of itself: whoever it knows may ask.
 type Served struct {

@@ -152,12 +152,11 @@ func (s *Store) Run(ctx context.Context) error {
 // Away implements backend.Remote: it is since when one of the kinds has not been followed. An API server
 // that is cut off without a word is noticed once a watch has been silent for too long, or the connection.
 func (s *Store) Away() (since time.Time, why error) {
+	var all backend.Remotes
 	for _, f := range s.follow {
-		if at, err := f.reach.Away(); !at.IsZero() && (since.IsZero() || at.Before(since)) {
-			since, why = at, fmt.Errorf("kubestore: follow %s: %w", f.name, err)
-		}
+		all = append(all, f)
 	}
-	return since, why
+	return all.Away()
 }
 
 // scope returns the only namespace in which there are objects of a kind, "" for all.

@@ -56,9 +56,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/backend"
@@ -150,6 +152,22 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("natsstore: %w", err)
 	}
 	return identity, nil
+}
+
+// Answers asks a server for the bucket, and returns why there is no answer. That the program may not have
+// it is one. It needs no Run, and does not wait for a server that is not there.
+func (s *Store) Answers(ctx context.Context) error {
+	c, err := connect(s.cfg, false)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	_, err = c.bucket.open(ctx)
+	var api *jetstream.APIError
+	if err == nil || errors.As(err, &api) && api.Code < http.StatusInternalServerError { // as in HTTP
+		return nil
+	}
+	return fmt.Errorf("natsstore: %w", err)
 }
 
 // Watch implements backend.Store. It waits until the bucket is listed. Objects are shown in

@@ -34,7 +34,7 @@ func backends() map[string]func(*cli.Context, resource.Side, *zap.Logger) (clust
 // adapterFlags are those by which adapters are chosen, and what is to be seen of a backend.
 func adapterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String("transport", "", "nats", "the `transport` by which the two sides reach each other: nats (what is said is kept on both disks), or grpc (one port, and no store but the agent's copy in --state-dir); the principal may serve both, as nats,grpc, and an agent goes from one to the other by a restart"),
+		f.List("transport", "", "nats", "the `transport` by which the two sides reach each other: nats (what is said is kept on both disks), or grpc (one port, and no store but the agent's copy in --state-dir); the principal may serve both, as nats,grpc, and an agent goes from one to the other by a restart"),
 		f.String("backend", "", "kubernetes", "the `backend` that has this side's objects: kubernetes, memory (gone with the program), or nats (a bucket of NATS JetStream's key-value store, with --backend-nats-url)"),
 		f.String("label-selector", "", "", "a `selector` as kubectl takes it: objects whose labels do not match are not kept in step, and stay as they are on both sides; empty is all objects"),
 	}
@@ -46,6 +46,8 @@ type cluster struct {
 	remote   backend.Remote              // the store, where it is of another process; else nil
 	run      func(context.Context) error // the store works while it runs; nil: always
 	rest     *rest.Config                // of its Kubernetes API; nil where there is none
+	waiting  string                      // says that it does not answer yet, and where it is
+	answers  func(context.Context) error // whether it can be spoken to; nil where it always can
 	secrets  secrets
 	keep     keeper
 	registry backend.Registry                               // of a hub

@@ -23,7 +23,7 @@ func agentCommand() *cli.Command {
 			f.String("source-uid-mismatch-policy", "", "recreate", "the `policy` for a copy whose original was deleted and made anew: recreate (so is the copy) or upsert (it is changed in place)"),
 			f.String("on-application-recreate", "", "ignore", "the `policy` for a copy that somebody here has deleted, and that is made again: ignore (it begins anew), clear-status (so does its status; here it always does) or resync (besides, it is synced once)"),
 			f.Bool("observe", "", "join a cluster without touching it: nothing is written on it but what is adopted; see argocd-agentctl plan and adopt"),
-			f.Duration("operation-expiry", "", 24*time.Hour, "how old a sync asked for on the control plane may be for the agent to begin it, a `duration`; an older one ends as failed; 0 is any age"),
+			f.Duration("operation-expiry", "", 24*time.Hour, shell.NotNegative, "how old a sync asked for on the control plane may be for the agent to begin it, a `duration`; an older one ends as failed; 0 is any age"),
 			f.String("creds", "", "", "the `method` by which the agent proves its name: userpass:<file>, in whose first line are its name and a password, with a colon between; or spiffe:<ID>, by a certificate of the SPIFFE Workload API to the principal that has this SPIFFE ID; or header:, in plaintext to a proxy that does TLS and says who it is; empty is by its certificate"),
 			f.String("spiffe-endpoint-socket", "", "", "the `address` of the SPIFFE Workload API, as unix:///run/spire/sockets/agent.sock, with --creds spiffe:; empty is what SPIFFE_ENDPOINT_SOCKET says"),
 			f.String("tls-client-cert", "TLS_CLIENT_CERT_PATH", "", "a `file` with the agent's certificate"),
@@ -39,18 +39,14 @@ func agentCommand() *cli.Command {
 		Usage:  "run an agent, on a workload cluster",
 		Flags:  flags,
 		Before: before,
-		Action: runAgent,
+		Action: untilEnded(runAgent),
 		Description: "Connects to the principal, whenever it is in reach, and keeps the Applications of one\n" +
 			"namespace, or of several, in step with the control plane's.\n\n" +
 			"   argocd-agent agent --agent-mode managed --server-address hub.example.com",
 	}
 }
 
-func runAgent(c *cli.Context) error {
-	log, err := newLog(c, c.App.ErrWriter)
-	if err != nil {
-		return err
-	}
+func runAgent(c *cli.Context, log *zap.Logger) error {
 	s, err := newSpokeParts(c, log)
 	if err != nil {
 		return err

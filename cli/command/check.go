@@ -27,7 +27,7 @@ func CheckCommand() *cli.Command {
 			{
 				Name:   "principal",
 				Usage:  "walk the stages on the control plane's side",
-				Flags:  append(principal.Flags, append(checkFlags(), &cli.StringSliceFlag{Name: "address", Usage: "`host:port` by which agents reach the principal; may be repeated"})...),
+				Flags:  append(principal.Flags, append(checkFlags(), &cli.StringSliceFlag{Name: "address", Action: shell.Checked("address", shell.EachGiven), Usage: "`host:port` by which agents reach the principal; may be repeated"})...),
 				Before: principal.Before,
 				Action: checkPrincipal,
 				Description: "Give it what the principal is given: the same flags, variables and --config. It looks whether the\n" +
@@ -58,7 +58,7 @@ func CheckCommand() *cli.Command {
 
 func checkFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.DurationFlag{Name: "timeout", Value: 20 * time.Second, Usage: "the `duration` that a stage may take"},
+		&cli.DurationFlag{Name: "timeout", Value: 20 * time.Second, Action: shell.Checked("timeout", shell.Positive), Usage: "the `duration` that a stage may take"},
 		&cli.StringFlag{Name: "as", Usage: "ask for the rights of this `user` of the cluster, such as system:serviceaccount:argocd:argocd-agent-agent; empty is who the kubeconfig says"},
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of what is said: table, json, yaml"},
 	}
@@ -80,14 +80,10 @@ func walk(c *cli.Context, stages []check.Stage) error {
 	if err != nil {
 		return err
 	}
-	each, err := shell.Positive(c, "timeout")
-	if err != nil {
-		return err
-	}
 	for i, s := range stages {
 		stages[i].Try = func(ctx context.Context) (string, error) { return misused(s.Try(ctx)) }
 	}
-	reports, failed := check.Walk(c.Context, stages, each)
+	reports, failed := check.Walk(c.Context, stages, c.Duration("timeout"))
 	return errors.Join(show(c.App.Writer, reports), failed)
 }
 

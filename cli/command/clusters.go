@@ -34,16 +34,12 @@ func clusterFlags(f shell.Flags) []cli.Flag {
 		f.Bool("redis-tls-enabled", "", "reach Redis by TLS"),
 		f.String("redis-ca-path", "", "", "a `file` with the CA of its certificate; empty is the system's"),
 		f.String("resource-proxy-address", "", "argocd-agent-resource-proxy:9090", "the `host:port` in agents' cluster Secrets, by which Argo CD knows their clusters"),
-		f.Duration("stale-after", "", 5*time.Minute, "for which `duration` an agent may be away before its cluster is shown as failed, and each of its Applications says so (condition AgentPending)"),
+		f.Duration("stale-after", "", 5*time.Minute, shell.Positive, "for which `duration` an agent may be away before its cluster is shown as failed, and each of its Applications says so (condition AgentPending)"),
 	}
 }
 
 // clusterView returns what shows the agents' clusters to Argo CD, nil if nothing is to.
 func clusterView(c *cli.Context, log *zap.Logger) (*clusterinfo.Writer, error) {
-	stale, err := shell.Positive(c, "stale-after")
-	if err != nil {
-		return nil, err
-	}
 	if _, err := shell.Choice(c, "redis-compression-type", map[string]bool{"gzip": true, "none": true}); err != nil {
 		return nil, err
 	}
@@ -62,7 +58,7 @@ func clusterView(c *cli.Context, log *zap.Logger) (*clusterinfo.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return clusterinfo.New(clusterinfo.Config{Cache: redis, Stale: stale, Log: log})
+	return clusterinfo.New(clusterinfo.Config{Cache: redis, Stale: c.Duration("stale-after"), Log: log})
 }
 
 // redisTLS returns how Redis is reached by TLS, nil if it is not. ca is the flag that names the CA.

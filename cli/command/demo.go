@@ -21,7 +21,7 @@ func demoCommand() *cli.Command {
 		Before: shell.NoArguments,
 		Action: runDemo,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "agents", Value: 1, Usage: "how many managed `agents` there are, besides the autonomous one"},
+			&cli.IntFlag{Name: "agents", Value: 1, Action: shell.Checked("agents", shell.From(1, demo.MaxAgents, "write a number of agents")), Usage: "how many managed `agents` there are, besides the autonomous one"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "the `form` of the output: table or json"},
 			&cli.StringFlag{Name: "transport", Value: "nats", Usage: "the `transport` by which messages travel: nats or grpc"},
 			&cli.StringFlag{Name: "nats-mode", Value: "leaf", Usage: "the `mode` of agents with --transport nats: leaf (each has a NATS server of its own) or client (none has)"},
@@ -97,9 +97,6 @@ func runDemo(c *cli.Context) error {
 	show, err := shell.Choice(c, "output", map[string]func(io.Writer) show{"table": newTable, "json": newJSON})
 	if err != nil {
 		return err
-	}
-	if n := c.Int("agents"); n < 1 || n > demo.MaxAgents {
-		return &shell.UsageError{Where: "--agents", What: fmt.Sprintf("%d is no number of agents", n), Advice: fmt.Sprintf("choose one from 1 to %d", demo.MaxAgents)}
 	}
 	log := zap.NewNop()
 	if c.Bool("verbose") {

@@ -23,7 +23,7 @@ func enrollFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.Bool(selfFlag, "", "keep agents that prove their names and are not registered waiting, for argocd-agentctl agent approve to register them"),
 		f.String(approvalFlag, "", "required", "whether that needs `approval`: required, or none (whoever proves a name is registered at once; the principal needs rights for it, see deploy)"),
-		f.String(labelFlag, "", "", "which labels such an agent may give its cluster Secret: `patterns` of key or key=value with a comma between them, as region,env=dev*; empty is none"),
+		f.List(labelFlag, "", "", "which labels such an agent may give its cluster Secret: `patterns` of key or key=value with a comma between them, as region,env=dev*; empty is none"),
 	}
 }
 

@@ -51,6 +51,21 @@ func health(ready ...func() error) http.Handler {
 	return mux
 }
 
+// because returns what says why a program is not ready, and, where its backend is away, that too: for then
+// that is why.
+func because(ready func() error, remote backend.Remote) func() error {
+	return func() error {
+		err := ready()
+		if err == nil || remote == nil {
+			return err
+		}
+		if since, why := remote.Away(); !since.IsZero() {
+			return fmt.Errorf("%w; the backend cannot be followed: %w", err, why)
+		}
+		return err
+	}
+}
+
 // within returns what says that a backend has been away for longer than patience; clock says when now is.
 // A nil one, which is in this process, never is.
 func within(patience time.Duration, remote backend.Remote, clock func() time.Time) func() error {
@@ -60,7 +75,7 @@ func within(patience time.Duration, remote backend.Remote, clock func() time.Tim
 		}
 		since, why := remote.Away()
 		if away := clock().Sub(since); !since.IsZero() && away > patience {
-			return fmt.Errorf("the backend cannot be reached, for %v now, and what is known of it may be old: %w", away.Round(time.Second), why)
+			return fmt.Errorf("the backend cannot be followed, for %v now, and what is known of it may be old: %w", away.Round(time.Second), why)
 		}
 		return nil
 	}

@@ -56,6 +56,15 @@ type remote struct{ since time.Time }
 
 func (r remote) Away() (time.Time, error) { return r.since, errors.New("connection refused") }
 
+func TestWhyAProgramIsNotReadyYet(t *testing.T) {
+	now := time.Unix(1000, 0)
+	no, yes := func() error { return errors.New("nothing has been listed") }, func() error { return nil }
+	require.EqualError(t, because(no, nil)(), "nothing has been listed")
+	require.EqualError(t, because(no, remote{})(), "nothing has been listed")
+	require.EqualError(t, because(no, remote{now})(), "nothing has been listed; the backend cannot be followed: connection refused")
+	require.NoError(t, because(yes, remote{now})(), "within has the patience")
+}
+
 func TestABackendThatIsAwayForLongMakesUnready(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
@@ -65,7 +74,7 @@ func TestABackendThatIsAwayForLongMakesUnready(t *testing.T) {
 		"in this process":      {nil, ""},
 		"there":                {remote{}, ""},
 		"away for a moment":    {remote{now.Add(-30 * time.Second)}, ""},
-		"away for a long time": {remote{now.Add(-90 * time.Second)}, "the backend cannot be reached, for 1m30s now, and what is known of it may be old: connection refused\n"},
+		"away for a long time": {remote{now.Add(-90 * time.Second)}, "the backend cannot be followed, for 1m30s now, and what is known of it may be old: connection refused\n"},
 	} {
 		h := health(func() error { return nil }, within(30*time.Second, c.on, func() time.Time { return now }))
 		code := map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable}

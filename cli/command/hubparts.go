@@ -86,6 +86,9 @@ func (h *hubParts) meet(c *cli.Context, method identity.Method, log *zap.Logger)
 	if h.cluster, err = openCluster(c, resource.Principal, log); err != nil {
 		return err
 	}
+	if err := h.program.await(c.Context, h.cluster); err != nil {
+		return err
+	}
 	if h.own, err = principalTLS().open(c, h.cluster.secrets, method.Source, log); err != nil {
 		return err
 	}

@@ -2,11 +2,11 @@ package command
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 
+	"github.com/argocd-fabric/argocd-agent/backend"
 	"github.com/argocd-fabric/argocd-agent/backend/kubestore"
 	"github.com/argocd-fabric/argocd-agent/cli/kube"
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
@@ -15,13 +15,16 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
+// mostRequests is more of them than any API server answers.
+const mostRequests = 1_000_000
+
 // kubernetesFlags are those by which a cluster is reached.
 func kubernetesFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.String("kubeconfig", "", "", "a `file` that says how to reach the cluster; empty is kubectl's, or the cluster that the program runs in"),
 		f.String("kubecontext", "", "", "the `context` in it; empty is its current one"),
-		f.Int("kube-qps", "", 100, "how many `requests` a second are made to the cluster"),
-		f.Int("kube-burst", "", 300, "how many `requests` may be made at once"),
+		f.Int("kube-qps", "", 100, shell.From(1, mostRequests, "write a number of requests"), "how many `requests` a second are made to the cluster"),
+		f.Int("kube-burst", "", 300, shell.From(1, mostRequests, "write a number of requests"), "how many `requests` may be made at once"),
 	}
 }
 
@@ -29,11 +32,6 @@ func kubernetesFlags(f shell.Flags) []cli.Flag {
 // all namespaces, an agent's those of its own, unless it is allowed others: these are given by
 // patterns, so that it sees all, and its placement leaves out what it is not to touch.
 func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster, err error) {
-	for _, flag := range []string{"kube-qps", "kube-burst"} {
-		if v := c.Int(flag); v < 1 {
-			return k, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is below one", v), Advice: "write a number of requests"}
-		}
-	}
 	namespace, err := shell.Needed(c, "namespace", "name the one that Argo CD is in")
 	if err != nil {
 		return k, err
@@ -72,8 +70,10 @@ func openKubernetes(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster
 	if err != nil {
 		return k, err
 	}
-	k.keep, k.served = home.Keep, servedBy(home)
+	k.waiting = "waiting for the API server at " + cfg.Host
+	k.answers, k.keep, k.served = home.Answers, home.Keep, servedBy(home)
 	if s == resource.Principal {
+		k.remote = backend.Remotes{store, home}
 		k.registry, k.blocked, k.home, k.identity, k.controllers = home.Registry(), home, home, home.Identity, controllersOf(home)
 	}
 	return k, nil

@@ -18,7 +18,7 @@ const allowFlag = "live-allow"
 // liveFlags are those by which an agent says what the control plane may touch on its cluster.
 func liveFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String(allowFlag, "", "", "a `list` of what users of the control plane may touch on this cluster beside what Applications manage: exec, attach and port-forward into managed pods; kinds such as Pod or apps/Deployment, apps/* for all of a group, or * for all; with commas between"),
+		f.List(allowFlag, "", "", "a `list` of what users of the control plane may touch on this cluster beside what Applications manage: exec, attach and port-forward into managed pods; kinds such as Pod or apps/Deployment, apps/* for all of a group, or * for all; with commas between"),
 	}
 }
 

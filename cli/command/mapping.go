@@ -26,14 +26,14 @@ const (
 func principalMapping(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.Bool(destinationFlag, "", "have an Application of a managed agent be one whose destination names the agent, in any allowed namespace; else it is one in the namespace of the agent's name. Agents need this flag, too"),
-		f.String(namespacesFlag, "", "", "with --destination-based-mapping, the `namespaces` beside --namespace in which Applications are agents': with commas between, globs, or regular expressions between slashes"),
+		f.List(namespacesFlag, "", "", "with --destination-based-mapping, the `namespaces` beside --namespace in which Applications are agents': with commas between, globs, or regular expressions between slashes"),
 	}
 }
 
 func agentMapping(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.Bool(destinationFlag, "", "keep an Application in the namespace that it has on the control plane, and those of Argo CD's namespace there in --namespace: for a managed agent whose principal has this flag"),
-		f.String(namespacesFlag, "", "", "with --destination-based-mapping, the `namespaces` beside --namespace in which Applications may be: with commas between, globs, or regular expressions between slashes"),
+		f.List(namespacesFlag, "", "", "with --destination-based-mapping, the `namespaces` beside --namespace in which Applications may be: with commas between, globs, or regular expressions between slashes"),
 		f.Bool(createFlag, "", "make the namespace of an Application where it is not there; else the Application waits for it"),
 	}
 }

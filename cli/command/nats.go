@@ -32,26 +32,27 @@ const mostMiB = math.MaxInt64 >> 20 >> 4
 func natsFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.String("nats-store-dir", "", "/var/lib/argocd-agent", "the `folder` in which messages are kept"),
-		f.Int("nats-quota", "", natslink.DefaultQuota>>20, "how many `MiB` the messages of one agent may take, in each direction"),
-		f.Int("nats-max-store", "", 0, "how many `MiB` all messages may take; 0 is no bound beyond the quotas"),
+		f.Int("nats-quota", "", natslink.DefaultQuota>>20, mebibytes, "how many `MiB` the messages of one agent may take, in each direction"),
+		f.Int("nats-max-store", "", 0, mebibytes, "how many `MiB` all messages may take; 0 is no bound beyond the quotas"),
 		f.String("nats-monitor-listen", "", "", "a loopback `address` for the NATS server's own monitoring; empty is off"),
 	}
 }
 
+// mebibytes is the shell.Check of a number of them, whatever the disk has.
+func mebibytes(flag string, v int) error {
+	switch {
+	case v < 0:
+		return &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is below zero", v), Advice: "write a number of MiB"}
+	case v > mostMiB:
+		return &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d MiB are more than any server has", v), Advice: "write a smaller number"}
+	}
+	return nil
+}
+
 // natsCommon is what the ends have in common. They keep messages in dir.
 func natsCommon(c *cli.Context, dir string, log *zap.Logger) (natslink.Common, error) {
-	for _, flag := range []string{"nats-quota", "nats-max-store"} {
-		if v := c.Int(flag); v < 0 {
-			return natslink.Common{}, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is below zero", v), Advice: "write a number of MiB"}
-		}
-	}
 	if err := checkQuota(c, dir); err != nil {
 		return natslink.Common{}, err
-	}
-	for _, flag := range []string{"nats-quota", "nats-max-store"} { // whatever the disk has
-		if v := c.Int(flag); v > mostMiB {
-			return natslink.Common{}, &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d MiB are more than any server has", v), Advice: "write a smaller number"}
-		}
 	}
 	monitor, err := loopback(c, "nats-monitor-listen")
 	if err == nil {

@@ -28,7 +28,7 @@ const natsURL = "nats-url"
 // natsClusterFlags are those of a principal whose NATS servers are elsewhere.
 func natsClusterFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String(natsURL, "", "", "the `URLs`, with commas between, of NATS servers that agents connect to in place of this program, such as tls://nats-0:4222; see deploy/nats"),
+		f.List(natsURL, "", "", "the `URLs`, with commas between, of NATS servers that agents connect to in place of this program, such as tls://nats-0:4222; see deploy/nats"),
 		f.String("nats-nkey", "", "", "with --nats-url: a `file` with the seed (SU...) of the principal's user; empty is that the servers know it by its certificate"),
 		f.String("nats-callout-seed", "", "", "with --nats-url: a `file` with the seed (SA...) of the issuer in the servers' auth_callout; in operator mode of a signing key of the account of --nats-creds"),
 		f.String("nats-callout-xkey", "", "", "with --nats-url: a `file` with the seed (SX...) of the xkey to which the servers encrypt what they ask; empty is that they do not"),
@@ -38,8 +38,16 @@ func natsClusterFlags(f shell.Flags) []cli.Flag {
 		f.String("nats-tls-cert", "", "", "with --nats-url: a `file` with the certificate that is shown to the servers, which must be a client's"),
 		f.String("nats-tls-key", "", "", "with --nats-url: a `file` with its key"),
 		f.String("nats-tls-ca", "", "", "with --nats-url: a `file` with the CA of the servers' certificates; empty is that of --root-ca-path"),
-		f.Int("nats-replicas", "", 1, "with --nats-url: on how `many` servers each stream is: 1, 3 or 5"),
+		f.Int("nats-replicas", "", 1, replicas, "with --nats-url: on how `many` servers each stream is: 1, 3 or 5"),
 	}
+}
+
+// replicas is the shell.Check of on how many servers a stream may be.
+func replicas(flag string, v int) error {
+	if v != 1 && v != 3 && v != 5 {
+		return &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is none of 1, 3 and 5", v), Advice: "write 3 with three servers or more, and 1 with one"}
+	}
+	return nil
 }
 
 // natsElsewhereOnly are the flags that are of use with --nats-url only, and natsHereOnly those that
@@ -102,15 +110,8 @@ func natsCluster(c *cli.Context, log *zap.Logger) (*natslink.ClusterConfig, erro
 	if err != nil {
 		return nil, err
 	}
-	to := &natslink.ClusterConfig{Replicas: c.Int("nats-replicas")}
-	secure := false
-	for one := range strings.SplitSeq(text, ",") {
-		to.URLs = append(to.URLs, strings.TrimSpace(one))
-		secure = secure || strings.HasPrefix(strings.TrimSpace(one), "tls://")
-	}
-	if to.Replicas != 1 && to.Replicas != 3 && to.Replicas != 5 {
-		return nil, &shell.UsageError{Where: "--nats-replicas", What: fmt.Sprintf("%d is none of 1, 3 and 5", to.Replicas), Advice: "write 3 with three servers or more, and 1 with one"}
-	}
+	to := &natslink.ClusterConfig{URLs: shell.List(text), Replicas: c.Int("nats-replicas")}
+	secure := slices.ContainsFunc(to.URLs, func(one string) bool { return strings.HasPrefix(one, "tls://") })
 	if err := natsKeys(c, to); err != nil {
 		return nil, err
 	}
@@ -232,12 +233,12 @@ func natsClusterTLS(c *cli.Context, log *zap.Logger) (identity.Renewal, error) {
 }
 
 // discardElsewhere removes what servers elsewhere have kept of an earlier time.
-func discardElsewhere(c *cli.Context) error {
-	to, err := natsCluster(c, zap.NewNop())
+func discardElsewhere(c *cli.Context, log *zap.Logger) error {
+	to, err := natsCluster(c, log)
 	if err != nil {
 		return err
 	}
-	return natslink.DiscardElsewhere(c.Context, *to, zap.NewNop())
+	return natslink.DiscardElsewhere(c.Context, *to, log)
 }
 
 // servers is a stage: whether the NATS servers elsewhere are as the principal needs them.

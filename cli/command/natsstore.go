@@ -21,7 +21,7 @@ import (
 // natsBackendFlags are those by which a bucket of objects is reached.
 func natsBackendFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
-		f.String("backend-nats-url", "", "", "with --backend nats: the `URLs`, with commas between, of the NATS servers that have this side's objects, such as nats://nats:4222; they are none of --transport's"),
+		f.List("backend-nats-url", "", "", "with --backend nats: the `URLs`, with commas between, of the NATS servers that have this side's objects, such as nats://nats:4222; they are none of --transport's"),
 		f.String("backend-nats-bucket", "", "argocd-agent", "with --backend nats: the `name` of the key-value bucket that has the objects, which is made if there is none; the principal and each agent have one of their own"),
 		f.String("backend-nats-creds", "", "", "with --backend nats: a `file` with JWT and key, as nsc writes it"),
 		f.String("backend-nats-ca", "", "", "with --backend nats: a `file` with the CA of the servers' certificates; empty is the system's"),
@@ -64,6 +64,7 @@ func openNATS(c *cli.Context, s resource.Side, log *zap.Logger) (k cluster, err 
 		return k, err
 	}
 	k.store, k.remote, k.run, k.identity = store, store, store.Run, store.Identity
+	k.waiting, k.answers = "waiting for the NATS servers at "+plainURLs(cfg.URL), store.Answers
 	k.keep = keepFile(stateDir(c), log)
 	return k, nil
 }
@@ -83,6 +84,17 @@ func natsURLs(c *cli.Context, flag string) (string, error) {
 		}
 	}
 	return text, nil
+}
+
+// plainURLs returns a list of URLs as natsURLs has found them, without what proves who asks.
+func plainURLs(list string) string {
+	var plain []string
+	for one := range strings.SplitSeq(list, ",") {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil {
+			plain = append(plain, u.Scheme+"://"+u.Host)
+		}
+	}
+	return strings.Join(plain, ", ")
 }
 
 // natsBackendTLS returns how connections are secured; nil if flags say nothing of it.

@@ -16,18 +16,14 @@ import (
 func pprofFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.String("pprof-listen", "", "", "the loopback `address` at which the program may be profiled, under /debug/pprof, such as 127.0.0.1:6060; empty is off"),
-		f.Int("pprof-port", "", 0, "the `port` of 127.0.0.1 for the same; 0 is off"),
+		f.Int("pprof-port", "", 0, shell.Port, "the `port` of 127.0.0.1 for the same; 0 is off"),
 	}
 }
 
 // pprofAddress returns where the program may be profiled; "" is nowhere. A profile shows what is
 // in memory, Secrets too, and takes time of whoever makes it: nobody reaches it from outside.
 func pprofAddress(c *cli.Context) (string, error) {
-	port, err := shell.Port(c, "pprof-port")
-	if err != nil {
-		return "", err
-	}
-	text := c.String("pprof-listen")
+	port, text := c.Int("pprof-port"), c.String("pprof-listen")
 	switch {
 	case text == "" && port == 0:
 		return "", nil

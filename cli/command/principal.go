@@ -28,7 +28,7 @@ func principalCommand() *cli.Command {
 			f.String("nats-websocket-listen", "", "", "the `address` to which agents connect by websocket, with --transport nats, such as :8444; empty is off"),
 			f.String("auth", "", "", "the `method` by which agents prove their names: mtls:subject:<regex> or mtls:uri:<regex>, which match the whole subject or a URI of the certificate, and whose group 1 is the name; or userpass:<file>, by passwords, see argocd-agentctl userpass; or spiffe:<regex>, as mtls:uri: by certificates and CAs of the SPIFFE Workload API; or header:<Header>:<regex>, by what a proxy says that does TLS before the principal; empty is the certificate's common name"),
 			f.String("spiffe-endpoint-socket", "", "", "the `address` of the SPIFFE Workload API, as unix:///run/spire/sockets/agent.sock, with --auth spiffe:; empty is what SPIFFE_ENDPOINT_SOCKET says"),
-			f.String("trusted-proxy-cidr", "", "", "the `CIDRs` from which proxies may say who an agent is, with --auth header: and beside this machine; with a comma between them"),
+			f.List("trusted-proxy-cidr", "", "", "the `CIDRs` from which proxies may say who an agent is, with --auth header: and beside this machine; with a comma between them"),
 			f.String("tls-cert", "TLS_SERVER_CERT_PATH", "", "a `file` with the principal's certificate"),
 			f.String("tls-key", "TLS_SERVER_KEY_PATH", "", "a `file` with its key"),
 			f.String("root-ca-path", "TLS_SERVER_ROOT_CA_PATH", "", "a `file` with the CA of agents' certificates"),
@@ -42,7 +42,7 @@ func principalCommand() *cli.Command {
 		Usage:  "run the principal, on the control plane",
 		Flags:  flags,
 		Before: before,
-		Action: runPrincipal,
+		Action: untilEnded(runPrincipal),
 		Description: "Serves all registered agents, and keeps the control plane's Applications in step with\n" +
 			"theirs.\n\n" +
 			"   argocd-agent principal\n" +
@@ -50,11 +50,7 @@ func principalCommand() *cli.Command {
 	}
 }
 
-func runPrincipal(c *cli.Context) error {
-	log, err := newLog(c, c.App.ErrWriter)
-	if err != nil {
-		return err
-	}
+func runPrincipal(c *cli.Context, log *zap.Logger) error {
 	h, err := newHubParts(c, log)
 	if err != nil {
 		return err

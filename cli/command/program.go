@@ -23,10 +23,10 @@ import (
 func programFlags(f shell.Flags, healthzPort, metricsPort int) []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		f.String("state-dir", "", "", "the `folder` in which it is kept what could not be done, what an agent has heard over gRPC or with --nats-mode client, and, without Kubernetes, the key for what is secret; empty is the folder state in --nats-store-dir"),
-		f.Duration("resync-tick", "", time.Second, "for which `duration` it must have been quiet before differences are looked into"),
-		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, "the `port` of /livez, /readyz and /startupz; 0 is off"),
-		f.Duration("unready-after", "", 30*time.Second, "for which `duration` the backend must be out of reach for /readyz to say that the program is not ready; it is again once the backend is"),
-		f.Int("metrics-port", "", metricsPort, "the `port` of /metrics; 0 is off"),
+		f.Duration("resync-tick", "", time.Second, shell.Positive, "for which `duration` it must have been quiet before differences are looked into"),
+		f.Int("healthz-port", "HEALTH_CHECK_PORT", healthzPort, shell.Port, "the `port` of /livez, /readyz and /startupz; 0 is off"),
+		f.Duration("unready-after", "", 30*time.Second, shell.Positive, "for which `duration` the backend must be out of reach for /readyz to say that the program is not ready; it is again once the backend is"),
+		f.Int("metrics-port", "", metricsPort, shell.Port, "the `port` of /metrics; 0 is off"),
 	}, traceFlags(f), pprofFlags(f), logFlags(f))
 }
 
@@ -47,18 +47,9 @@ func newProgram(c *cli.Context, log *zap.Logger) (p program, err error) {
 	if p.pprof, err = pprofAddress(c); err != nil {
 		return p, err
 	}
-	if p.tick, err = shell.Positive(c, "resync-tick"); err != nil {
-		return p, err
-	}
-	if p.unready, err = shell.Positive(c, "unready-after"); err != nil {
-		return p, err
-	}
+	p.tick, p.unready = c.Duration("resync-tick"), c.Duration("unready-after")
 	for flag, address := range map[string]*string{"healthz-port": &p.health, "metrics-port": &p.metrics} {
-		port, err := shell.Port(c, flag)
-		if err != nil {
-			return p, err
-		}
-		if port != 0 {
+		if port := c.Int(flag); port != 0 {
 			*address = fmt.Sprint(":", port)
 		}
 	}
@@ -72,13 +63,13 @@ type part interface {
 	Ready() error
 }
 
-// run runs a program on a backend until ctx is done, which is no failure, or a part of it fails. Others
+// run runs a program on a backend until ctx is done, and returns its cause, or a part of it fails. Others
 // that are nil are left out.
 func (p program) run(ctx context.Context, main part, on backend.Remote, others ...func(context.Context) error) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.Go(func() error { return main.Run(inner) })
 	g.Go(func() error {
-		return page{"healthz-port", p.health, health(main.Ready, within(p.unready, on, time.Now))}.Run(inner)
+		return page{"healthz-port", p.health, health(because(main.Ready, on), within(p.unready, on, time.Now))}.Run(inner)
 	})
 	g.Go(func() error { return profiles(p.pprof)(inner) })
 	if p.traces != nil {
@@ -89,12 +80,24 @@ func (p program) run(ctx context.Context, main part, on backend.Remote, others .
 			g.Go(func() error { return other(inner) })
 		}
 	}
-	err := g.Wait()
-	if ctx.Err() != nil {
-		p.log.Info("ended by a signal")
-		return nil
+	return g.Wait()
+}
+
+// untilEnded is the action of a program that runs until a signal ends it, which is no failure, wherever it
+// is then; log is what it tells.
+func untilEnded(run func(*cli.Context, *zap.Logger) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		log, err := newLog(c, c.App.ErrWriter)
+		if err != nil {
+			return err
+		}
+		err = run(c, log)
+		if c.Context.Err() != nil {
+			log.Info("ended by a signal")
+			return nil
+		}
+		return err
 	}
-	return err
 }
 
 // openLedger opens the file with the dead letters of a program. One that does not work is

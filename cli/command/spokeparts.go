@@ -10,7 +10,6 @@ import (
 
 	"github.com/argocd-fabric/argocd-agent/agent"
 	"github.com/argocd-fabric/argocd-agent/cli/metrics"
-	"github.com/argocd-fabric/argocd-agent/cli/shell"
 	"github.com/argocd-fabric/argocd-agent/sync/ledger"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 	"github.com/argocd-fabric/argocd-agent/sync/seal"
@@ -47,9 +46,7 @@ func newSpokeParts(c *cli.Context, log *zap.Logger) (s spokeParts, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s.expiry, err = shell.NotNegative(c, "operation-expiry"); err != nil {
-		return s, err
-	}
+	s.expiry = c.Duration("operation-expiry")
 	if s.carrier, err = agentTransport(c); err != nil {
 		return s, err
 	}
@@ -62,6 +59,9 @@ func newSpokeParts(c *cli.Context, log *zap.Logger) (s spokeParts, err error) {
 		return s, err
 	}
 	if s.cluster, err = openCluster(c, resource.Agent, log); err != nil {
+		return s, err
+	}
+	if err := s.program.await(c.Context, s.cluster); err != nil {
 		return s, err
 	}
 	if s.live, err = openSpokeProxy(c, s.cluster, terms, log); err != nil {

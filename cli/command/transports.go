@@ -60,12 +60,12 @@ func agentTransport(c *cli.Context) (string, error) {
 var keepingFirst = []string{"nats", "grpc"}
 
 // discards removes what a transport has kept on this side's disk.
-func discards() map[string]func(*cli.Context) error {
-	return map[string]func(*cli.Context) error{
-		"nats":     func(c *cli.Context) error { return natslink.Discard(c.String("nats-store-dir")) },
+func discards() map[string]func(*cli.Context, *zap.Logger) error {
+	return map[string]func(*cli.Context, *zap.Logger) error{
+		"nats":     func(c *cli.Context, _ *zap.Logger) error { return natslink.Discard(c.String("nats-store-dir")) },
 		natsURL:    discardElsewhere,
-		natsClient: func(c *cli.Context) error { return natslink.DiscardCopy(stateDir(c)) },
-		"grpc":     func(c *cli.Context) error { return grpclink.Discard(stateDir(c)) },
+		natsClient: func(c *cli.Context, _ *zap.Logger) error { return natslink.DiscardCopy(stateDir(c)) },
+		"grpc":     func(c *cli.Context, _ *zap.Logger) error { return grpclink.Discard(stateDir(c)) },
 	}
 }
 
@@ -74,13 +74,13 @@ func principalTransports(c *cli.Context) ([]string, error) {
 	bad := func(what string) error {
 		return &shell.UsageError{Where: "--transport", What: what, Advice: "write one of " + strings.Join(slices.Sorted(maps.Keys(hubTransports())), ", ") + ", or several with a comma between them"}
 	}
-	names := strings.Split(c.String("transport"), ",")
-	for i, name := range names {
-		switch {
-		case hubTransports()[name] == nil:
+	names := shell.List(c.String("transport"))
+	if len(names) == 0 {
+		return nil, bad("none is given")
+	}
+	for _, name := range names {
+		if hubTransports()[name] == nil {
 			return nil, bad(fmt.Sprintf("%q is none of its values", name))
-		case slices.Contains(names[:i], name):
-			return nil, bad(name + " is there twice")
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return slices.Index(keepingFirst, a) - slices.Index(keepingFirst, b) })
@@ -191,7 +191,7 @@ func discardStale(c *cli.Context, names []string, log *zap.Logger) error {
 			continue
 		}
 		log.Info("what this transport has kept is of before another was used: it is removed, and filled anew", zap.String("transport", name), zap.String("last", last))
-		if err := discards()[name](c); err != nil {
+		if err := discards()[name](c, log); err != nil {
 			return err
 		}
 	}

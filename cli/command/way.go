@@ -52,7 +52,7 @@ func standards() map[string]standard {
 func wayFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.String("server-address", "REMOTE_SERVER", "", "the `host` of the principal"),
-		f.Int("server-port", "REMOTE_PORT", natsPort, "the `port` of the principal; unless it is given, it is 8443 with --transport grpc, and with --transport nats 8444 by websocket, else 4222 with --nats-mode client"),
+		f.Int("server-port", "REMOTE_PORT", natsPort, shell.Port, "the `port` of the principal; unless it is given, it is 8443 with --transport grpc, and with --transport nats 8444 by websocket, else 4222 with --nats-mode client"),
 		f.String("nats-mode", "", "leaf", "what the agent runs, with --transport nats, the `mode`: leaf (a NATS server, which keeps on disk in --nats-store-dir what is said both ways), or client (none: it keeps in --state-dir what it has heard, and takes less memory; the principal must have --nats-client-listen)"),
 		f.String("proxy", "", "", "the `URL` of the HTTP proxy by which the principal is reached, as http://host:port; direct is none, and empty is what HTTPS_PROXY and NO_PROXY say"),
 		f.Bool("enable-websocket", "", "connect by websocket, where nothing but HTTP/1.1 passes; the principal must allow it"),
@@ -76,10 +76,8 @@ func wayOf(c *cli.Context, s standard) (w way, err error) {
 	if wrapped {
 		s.port, s.listen = s.websocketPort, s.websocketListen
 	}
-	port, err := shell.Port(c, "server-port")
+	port := c.Int("server-port")
 	switch {
-	case err != nil:
-		return w, err
 	case !c.IsSet("server-port"):
 		port = s.port
 	case port == 0:

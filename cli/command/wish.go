@@ -1,8 +1,6 @@
 package command
 
 import (
-	"strings"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/argocd-fabric/argocd-agent/cli/shell"
@@ -19,7 +17,7 @@ const (
 func wishFlags(f shell.Flags) []cli.Flag {
 	return []cli.Flag{
 		f.Bool(selfFlag, "", "ask the principal to register this agent, with its --agent-mode, if it does not know it; see --enable-self-cluster-registration of the principal"),
-		f.String(labelFlag, "", "", "`labels` for the cluster Secret of an agent that asks so, as region=north,tier=1; the principal says which it may have"),
+		f.List(labelFlag, "", "", "`labels` for the cluster Secret of an agent that asks so, as region=north,tier=1; the principal says which it may have"),
 	}
 }
 
@@ -38,7 +36,7 @@ func wishOf(c *cli.Context) (string, error) {
 	}
 	wish := enroll.Wish{Mode: rules.Mode}
 	if text != "" {
-		if wish.Labels, err = enroll.ParseLabels(strings.Split(text, ",")); err != nil {
+		if wish.Labels, err = enroll.ParseLabels(shell.List(text)); err != nil {
 			return "", &shell.UsageError{Where: "--" + labelFlag, What: err.Error(), Advice: "write key=value, several with a comma between them"}
 		}
 	}

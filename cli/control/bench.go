@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -57,11 +58,27 @@ func benchFlag(f bench.Flag) cli.Flag {
 	variable := "BENCH_" + strings.ToUpper(f.Name)
 	switch v := f.Value.(type) {
 	case int:
-		return env.Int(f.Name, variable, v, f.Usage)
+		return env.Int(f.Name, variable, v, benchNumber(f.Name, v), f.Usage)
 	case time.Duration:
-		return env.Duration(f.Name, variable, v, f.Usage)
+		return env.Duration(f.Name, variable, v, benchDuration(f.Name), f.Usage)
 	}
 	return env.String(f.Name, variable, fmt.Sprint(f.Value), f.Usage)
+}
+
+// benchNumber is the shell.Check of a setting that is a number: how many there are of something.
+func benchNumber(name string, v int) shell.Check[int] {
+	if name == "seed" {
+		return shell.AnyNumber
+	}
+	return shell.From(1, math.MaxInt, "write a number such as "+fmt.Sprint(v))
+}
+
+// benchDuration is the shell.Check of a setting that is a duration.
+func benchDuration(name string) shell.Check[time.Duration] {
+	if name == "delay" {
+		return shell.NotNegative
+	}
+	return shell.Positive
 }
 
 // measure measures a row, and shows what was measured.
@@ -136,7 +153,7 @@ func benchPage() *cli.Command {
 		Flags: []cli.Flag{
 			env.String("write", "BENCH_WRITE", "BENCHMARKS.md", "the `file` to write"),
 			env.Bool("long", "BENCH_LONG", "take the settings that the commands have by themselves, which takes an hour or two instead of about 20 minutes"),
-			env.String("rows", "BENCH_ROWS", "", "the `names` of those that are run, apart by commas; none is all"),
+			env.List("rows", "BENCH_ROWS", "", "the `names` of those that are run, apart by commas; none is all"),
 		},
 		Action: func(c *cli.Context) error { return writePage(c, names) },
 		Description: "Each command runs in a process of its own. The page says what machine it was and how busy, and has the\n" +
@@ -151,9 +168,7 @@ func writePage(c *cli.Context, names []string) error {
 		return fmt.Errorf("bench: find this program: %w", err)
 	}
 	p := bench.Page{Program: []string{self, "bench"}, Name: "argocd-agentctl bench", Long: c.Bool("long"), Progress: c.App.ErrWriter}
-	if rows := c.String("rows"); rows != "" {
-		p.Rows = strings.Split(rows, ",")
-	}
+	p.Rows = shell.List(c.String("rows"))
 	known := strings.Join(names, ", ")
 	for _, name := range p.Rows {
 		if !strings.Contains(", "+known+", ", ", "+name+", ") {

@@ -22,7 +22,7 @@ func jwtCommand() *cli.Command {
 				Usage: "make a key",
 				Flags: append(vaultFlags(),
 					&cli.StringFlag{Name: "key-algorithm", Aliases: []string{"key-type"}, Value: string(token.RSA), Usage: "the `algorithm` of the key: ecdsa, ed25519 or rsa"},
-					&cli.IntFlag{Name: "key-size", Value: token.DefaultBits, Usage: "how many `bits` one of rsa has"},
+					&cli.IntFlag{Name: "key-size", Value: token.DefaultBits, Action: shell.Checked("key-size", keySize), Usage: "how many `bits` one of rsa has"},
 					replaceFlag("upsert", "u"),
 					&cli.BoolFlag{Name: "rotate", Usage: "keep what is there behind the new key: tokens that it has signed stay good"},
 				),
@@ -66,8 +66,6 @@ func createKey(c *cli.Context) error {
 		return &shell.UsageError{Where: "--upsert, --rotate", What: "both are given", Advice: "give --rotate to keep tokens good that there are, --upsert to have none of them be"}
 	case kind != token.RSA && c.IsSet("key-size"):
 		return &shell.UsageError{Where: "--key-size", What: string(kind) + " keys have one size", Advice: "leave it out"}
-	case bits < token.MinBits || bits > token.MaxBits:
-		return &shell.UsageError{Where: "--key-size", What: fmt.Sprintf("%d is no size of a key", bits), Advice: fmt.Sprintf("choose one from %d to %d", token.MinBits, token.MaxBits)}
 	}
 	k, err := openKeyring(c)
 	if err != nil {
@@ -210,4 +208,12 @@ func deleteOldKeys(c *cli.Context) error {
 		return err
 	}
 	return saidKey(c, k, first)
+}
+
+// keySize is the shell.Check of one of RSA.
+func keySize(flag string, bits int) error {
+	if bits < token.MinBits || bits > token.MaxBits {
+		return &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is no size of a key", bits), Advice: fmt.Sprintf("choose one from %d to %d", token.MinBits, token.MaxBits)}
+	}
+	return nil
 }

@@ -76,7 +76,7 @@ func pkiCommand() *cli.Command {
 }
 
 func daysFlag(days int) cli.Flag {
-	return &cli.IntFlag{Name: "days", Value: days, Usage: "how many `days` the certificate is valid"}
+	return &cli.IntFlag{Name: "days", Value: days, Action: shell.Checked("days", shell.From(1, 100*365, "write for how long it is to be valid")), Usage: "how many `days` the certificate is valid"}
 }
 
 func keyFlag() cli.Flag {
@@ -92,11 +92,11 @@ func replaceFlag(name, alias string) cli.Flag {
 }
 
 func dnsFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "dns", Usage: "a `name` by which the principal is reached; may be repeated"}
+	return &cli.StringSliceFlag{Name: "dns", Action: shell.Checked("dns", shell.EachGiven), Usage: "a `name` by which the principal is reached; may be repeated"}
 }
 
 func ipFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "ip", Usage: "an `address` by which the principal is reached; may be repeated"}
+	return &cli.StringSliceFlag{Name: "ip", Action: shell.Checked("ip", shell.EachGiven), Usage: "an `address` by which the principal is reached; may be repeated"}
 }
 
 // options returns how a certificate is to be made.
@@ -106,9 +106,6 @@ func options(c *cli.Context) (pki.Options, error) {
 		return pki.Options{}, err
 	}
 	days := c.Int("days")
-	if days < 1 || days > 100*365 {
-		return pki.Options{}, &shell.UsageError{Where: "--days", What: fmt.Sprintf("%d is no lifetime", days), Advice: "choose one from 1 to 36500"}
-	}
 	return pki.Options{Now: time.Now(), Lifetime: time.Duration(days) * day, KeyType: key}, nil
 }
 

@@ -17,7 +17,7 @@ func reconfigureCommand() *cli.Command {
 		Usage:     "change how an agent is registered, or make its certificate or its token anew",
 		ArgsUsage: "NAME|--all",
 		Flags: together(rosterFlags(), []cli.Flag{
-			&cli.StringSliceFlag{Name: "label", Usage: "set a label of the cluster Secret, as `KEY=VALUE`, or take it off, as KEY-; may be repeated"},
+			&cli.StringSliceFlag{Name: "label", Action: shell.Checked("label", shell.EachGiven), Usage: "set a label of the cluster Secret, as `KEY=VALUE`, or take it off, as KEY-; may be repeated"},
 			&cli.StringFlag{Name: "resource-proxy-server", Usage: "`host:port` under which Argo CD on the control plane is to see the agent's cluster"},
 			&cli.StringFlag{Name: "mode", Usage: "the `mode` that the agent is to have: one that it has not is refused, with what to do instead"},
 			&cli.BoolFlag{Name: "reissue", Usage: "make another certificate, as pki issue agent NAME --upsert does, with the flags of that"},

@@ -20,9 +20,9 @@ func statusCommand() *cli.Command {
 		Flags: principalFlags(
 			outputFlag("table", "wide", "json", "yaml"),
 			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "show it again and again: in place on a terminal, else one after the other"},
-			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "how often, a `duration`, with --watch"},
+			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Action: shell.Checked("interval", shell.Positive), Usage: "how often, a `duration`, with --watch"},
 			&cli.StringFlag{Name: "sort", Value: "name", Usage: "what comes first: the `order` of " + strings.Join(orderNames(), ", ")},
-			&cli.StringFlag{Name: "only", Usage: "show `those` agents only that are " + strings.Join(choiceNames(), ", ") + ", or several of these with a comma between them"},
+			&cli.StringFlag{Name: "only", Action: shell.Checked("only", shell.Listed), Usage: "show `those` agents only that are " + strings.Join(choiceNames(), ", ") + ", or several of these with a comma between them"},
 		),
 		Before: shell.NoArguments,
 		Action: status,
@@ -46,10 +46,7 @@ func status(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	interval, err := shell.Positive(c, "interval")
-	if err != nil {
-		return err
-	}
+	interval := c.Duration("interval")
 	var on screen // anything, but for a terminal that is watched
 	show, err := formOf(c, map[string]form{
 		"table": func(w io.Writer, v any) error { return fleet(w, v.(choice), false, on.rows) },
@@ -99,10 +96,7 @@ func chooserOf(c *cli.Context) (func(admin.Agents) choice, error) {
 		return nil, err
 	}
 	var those []func(admin.Agent) bool
-	for name := range strings.SplitSeq(c.String("only"), ",") {
-		if name == "" {
-			continue
-		}
+	for _, name := range shell.List(c.String("only")) {
 		f, ok := choices[name]
 		if !ok {
 			return nil, &shell.UsageError{Where: "--only", What: "\"" + name + "\" is none of its values", Advice: "choose of " + strings.Join(choiceNames(), ", ")}

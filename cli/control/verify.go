@@ -18,7 +18,7 @@ func verifyCommand() *cli.Command {
 		Name:  "verify",
 		Usage: "prove that both sides have the same, or list in what they differ",
 		Flags: principalFlags(agentFlag(), outputFlag("table", "json", "yaml"),
-			&cli.DurationFlag{Name: "settle", Value: 10 * time.Second, Usage: "the `duration` that differences may take to go: what is on its way differs for a moment"}),
+			&cli.DurationFlag{Name: "settle", Value: 10 * time.Second, Action: shell.Checked("settle", settling), Usage: "the `duration` that differences may take to go: what is on its way differs for a moment"}),
 		Before: shell.NoArguments,
 		Action: verify,
 		Description: "Reads the stores of both sides afresh, the agents' through the link, and compares them by code\n" +
@@ -30,6 +30,14 @@ func verifyCommand() *cli.Command {
 	}
 }
 
+// settling is the shell.Check of how long that may take.
+func settling(flag string, v time.Duration) error {
+	if v < 0 || v > admin.MaxSettle {
+		return &shell.UsageError{Where: "--" + flag, What: fmt.Sprintf("%v is not from 0 to %v", v, admin.MaxSettle), Advice: "write a duration such as 10s"}
+	}
+	return nil
+}
+
 // compared is how many agents are compared at once.
 const compared = 4
 
@@ -37,9 +45,6 @@ func verify(c *cli.Context) error {
 	show, err := formOf(c, map[string]form{"table": differences})
 	if err != nil {
 		return err
-	}
-	if v := c.Duration("settle"); v < 0 || v > admin.MaxSettle {
-		return &shell.UsageError{Where: "--settle", What: fmt.Sprintf("%v is not from 0 to %v", v, admin.MaxSettle), Advice: "write a duration such as 10s"}
 	}
 	p, err := principalOf(c)
 	if err != nil {

@@ -3,9 +3,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,8 +39,13 @@ type Secrets struct {
 	client    dynamic.ResourceInterface
 }
 
+// patience is how long the API server may take for a Secret, where nothing else says so.
+const patience = 30 * time.Second
+
 // NewSecrets returns the Secrets of a namespace.
 func NewSecrets(cfg *rest.Config, namespace string) (*Secrets, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Timeout = cmp.Or(cfg.Timeout, patience)
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("kube: %w", err)

@@ -34,9 +34,14 @@ func (f Flags) String(name, env, value, usage string) cli.Flag {
 	return altsrc.NewStringFlag(flag)
 }
 
+// List makes a flag for a List.
+func (f Flags) List(name, env, value, usage string) cli.Flag {
+	return altsrc.NewStringFlag(&cli.StringFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage, Action: Checked(name, Listed)})
+}
+
 // Int makes a flag for a number.
-func (f Flags) Int(name, env string, value int, usage string) cli.Flag {
-	return altsrc.NewIntFlag(&cli.IntFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage})
+func (f Flags) Int(name, env string, value int, check Check[int], usage string) cli.Flag {
+	return altsrc.NewIntFlag(&cli.IntFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage, Action: Checked(name, check)})
 }
 
 // Bool makes a flag that is off unless it is given.
@@ -50,8 +55,8 @@ func (f Flags) On(name, env, usage string) cli.Flag {
 }
 
 // Duration makes a flag for a duration.
-func (f Flags) Duration(name, env string, value time.Duration, usage string) cli.Flag {
-	return altsrc.NewDurationFlag(&cli.DurationFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage})
+func (f Flags) Duration(name, env string, value time.Duration, check Check[time.Duration], usage string) cli.Flag {
+	return altsrc.NewDurationFlag(&cli.DurationFlag{Name: name, EnvVars: f.env(name, env), Value: value, Usage: usage, Action: Checked(name, check)})
 }
 
 func (f Flags) env(name, env string) []string {
@@ -149,30 +154,6 @@ func Address(c *cli.Context, flag string) (string, error) {
 		return "", &UsageError{Where: "--" + flag, What: fmt.Sprintf("%q is no address", v), Advice: "write host:port, or :port for all interfaces"}
 	}
 	return v, nil
-}
-
-// Port returns the value of a flag that is a port, or 0.
-func Port(c *cli.Context, flag string) (int, error) {
-	if v := c.Int(flag); v < 0 || v > 65535 {
-		return 0, &UsageError{Where: "--" + flag, What: fmt.Sprintf("%d is no port", v), Advice: "choose one from 1 to 65535, or 0 for none"}
-	}
-	return c.Int(flag), nil
-}
-
-// Positive returns the value of a flag that must be above zero.
-func Positive(c *cli.Context, flag string) (time.Duration, error) {
-	if v := c.Duration(flag); v <= 0 {
-		return 0, &UsageError{Where: "--" + flag, What: fmt.Sprintf("%v is not above zero", v), Advice: "write a duration such as 1s"}
-	}
-	return c.Duration(flag), nil
-}
-
-// NotNegative returns a duration that may be nought.
-func NotNegative(c *cli.Context, flag string) (time.Duration, error) {
-	if v := c.Duration(flag); v < 0 {
-		return 0, &UsageError{Where: "--" + flag, What: fmt.Sprintf("%v is below zero", v), Advice: "write a duration such as 24h, or 0"}
-	}
-	return c.Duration(flag), nil
 }
 
 // Needed returns the text of a flag that must be given.

@@ -35,7 +35,7 @@ var mistakes = []struct {
 	{regexp.MustCompile(`^flag needs an argument: -+(.*)$`), func(u *UsageError, _ *cli.Context, found []string) {
 		u.Where, u.What = "--"+found[0], "has no value"
 	}},
-	{regexp.MustCompile(`^invalid (?:boolean )?value ("[^"]*") for (?:flag )?-+(\S+): parse error$`), func(u *UsageError, c *cli.Context, found []string) {
+	{regexp.MustCompile(`^invalid (?:boolean )?value ("[^"]*") for (?:flag )?-+(\S+): (?:parse error|value out of range)$`), func(u *UsageError, c *cli.Context, found []string) {
 		u.Where, u.What = "--"+found[1], found[0]+" "+unfit(c, found[1])
 	}},
 	{regexp.MustCompile(`^could not parse ("[^"]*") as \S+ value from (?:environment variable )?"(\S+)" for flag (\S+): `), func(u *UsageError, c *cli.Context, found []string) {

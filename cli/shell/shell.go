@@ -121,6 +121,9 @@ func gathered(action cli.ActionFunc) cli.ActionFunc {
 		case c.Bool("help"):
 			return cli.ShowCommandHelp(c.Lineage()[1], c.Command.Name)
 		}
+		if err := recheck(c); err != nil {
+			return err
+		}
 		c.Context = context.WithValue(c.Context, argumentsKey{}, all)
 		return action(c)
 	}
@@ -150,7 +153,7 @@ func gather(c *cli.Context) (all []string, err error) {
 			return nil, misuse(c, "flag needs an argument: -%s", name)
 		}
 		if err := c.Set(f.Names()[0], value); err != nil {
-			if err.Error() == "parse error" { // the library says whose where it finds the flag itself
+			if text := err.Error(); text == "parse error" || text == "value out of range" { // the library says whose where it finds the flag itself
 				err = fmt.Errorf("invalid value %q for flag -%s: %w", value, name, err)
 			}
 			return nil, misuse(c, "%w", err)

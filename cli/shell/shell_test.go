@@ -21,8 +21,8 @@ func run(t *testing.T, args ...string) (code int, told map[string]any, complaint
 	f := Flags("TEST_")
 	flags, before := f.WithFile(
 		f.String("color,c", "", "red", ""),
-		f.Int("port", "LISTEN_PORT", 80, ""),
-		f.Duration("tick", "", time.Second, ""),
+		f.Int("port", "LISTEN_PORT", 80, Port, ""),
+		f.Duration("tick", "", time.Second, Positive, ""),
 		f.String("listen", "", "", ""),
 	)
 	app := &cli.App{
@@ -33,16 +33,8 @@ func run(t *testing.T, args ...string) (code int, told map[string]any, complaint
 				if err != nil {
 					return err
 				}
-				port, err := Port(c, "port")
-				if err != nil {
-					return err
-				}
-				tick, err := Positive(c, "tick")
-				if err != nil {
-					return err
-				}
 				listen, err := Address(c, "listen")
-				told["color"], told["port"], told["tick"], told["listen"] = color, port, tick, listen
+				told["color"], told["port"], told["tick"], told["listen"] = color, c.Int("port"), c.Duration("tick"), listen
 				return err
 			}},
 			{Name: "break", Action: func(*cli.Context) error { return errors.New("disk:\nfull") }},

@@ -22,8 +22,13 @@ var ErrSilent = errors.New("nothing answers there")
 // errLate is the cause of requests that are given up: whoever has taken them says nothing.
 var errLate = fmt.Errorf("%w in time", ErrSilent)
 
-// maxAnswer is the size of the largest answer, in bytes.
-const maxAnswer = 256 << 20
+// maxAnswer is the size of the largest answer, in bytes: the plan of an agent with 30,000 Applications of
+// which each differs, and more than ten times the state of 10,000 agents. maxFailure is that of the largest
+// that only says what is wrong. What answers may be anybody, and is held in memory until it is whole.
+const (
+	maxAnswer  = 64 << 20
+	maxFailure = 64 << 10
+)
 
 // A Client asks a principal. Its methods return errors that are Failed, ErrSilent, or of
 // the request's context.
@@ -31,6 +36,7 @@ type Client struct {
 	base  string
 	http  *http.Client
 	limit time.Duration // of a request that says none itself
+	most  int64         // the size of the largest answer
 }
 
 // Failed is what a principal answers that does not do what it was asked.
@@ -45,7 +51,7 @@ func (f *Failed) Error() string { return f.Text }
 // NewClient returns a Client of the principal at http://host:port or unix:///path.
 func NewClient(address string) (*Client, error) {
 	t := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
-	c := &Client{base: strings.TrimSuffix(address, "/"), http: &http.Client{Transport: t}, limit: time.Minute}
+	c := &Client{base: strings.TrimSuffix(address, "/"), http: &http.Client{Transport: t}, limit: time.Minute, most: maxAnswer}
 	if strings.HasPrefix(address, Unix) {
 		_, path, err := Address(address)
 		if err != nil {
@@ -172,9 +178,16 @@ func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, t
 		return fmt.Errorf("admin: ask the principal: %w", err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	most := c.most
+	if response.StatusCode != http.StatusOK {
+		most = maxFailure
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	if err != nil {
 		return fmt.Errorf("admin: read the principal's answer: %w", err)
+	}
+	if int64(len(text)) > most {
+		return fmt.Errorf("admin: the answer is larger than any of a principal: more than %d KiB", most>>10)
 	}
 	if response.StatusCode != http.StatusOK {
 		var f Failure
