@@ -62,7 +62,7 @@ func TestChaos(t *testing.T) {
 		notices(t, s, bin)
 	})
 	wanted := strings.Split(*transport, ",")
-	for _, c := range carriers() {
+	for i, c := range carriers() {
 		if !slices.Contains(wanted, c.name) {
 			continue
 		}
@@ -73,7 +73,9 @@ func TestChaos(t *testing.T) {
 					t.Logf("again by: go test ./e2e/chaos -run TestChaos -transport %s -seed %d -duration %s -storm %s", c.name, *seed, *duration, *longest)
 				}
 			}()
-			w := newWorld(t, s, bin, c.name, c, resource.Managed, resource.Autonomous)
+			mapped := (*seed+uint64(i))%2 == 1
+			t.Logf("seed %d, Applications mapped by destination: %t", *seed, mapped)
+			w := newWorld(t, s, bin, c.name, c, mapped, resource.Managed, resource.Autonomous)
 			w.live(*seed, *duration)
 		})
 	}
