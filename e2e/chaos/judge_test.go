@@ -135,17 +135,16 @@ func told(u *unstructured.Unstructured) string {
 	return resource.Canonical(status)
 }
 
-// astray checks that where Applications are mapped by their destinations none is beside its
-// copy's namespace.
-func (e *estate) astray(ctx context.Context) (errs error) {
-	if !e.spoke.mapped {
+// astray checks that where Applications are mapped by their destinations none is in Argo CD's
+// own namespace.
+func (s site) astray(ctx context.Context) (errs error) {
+	if !s.mapped {
 		return nil
 	}
-	aside := e.spoke
-	aside.apps = aside.home
-	all, err := aside.list(ctx, resource.Application)
+	s.apps = s.home
+	all, err := s.list(ctx, resource.Application)
 	for k := range all {
-		errs = errors.Join(errs, fmt.Errorf("%s of %s is in the wrong namespace", k, e.name))
+		errs = errors.Join(errs, fmt.Errorf("%s of %s is in the wrong namespace", k, s.agent))
 	}
 	return errors.Join(err, errs)
 }
@@ -245,7 +244,7 @@ func (w *world) inStep(ctx context.Context) error {
 func (w *world) verdict(ctx context.Context) error {
 	errs := errors.Join(w.ordered(ctx), w.untouched(ctx))
 	for _, e := range w.estates {
-		errs = errors.Join(errs, e.finish(ctx), e.differs(ctx), e.done(ctx), e.astray(ctx))
+		errs = errors.Join(errs, e.finish(ctx), e.differs(ctx), e.done(ctx), e.spoke.astray(ctx))
 	}
 	return errs
 }

@@ -81,7 +81,7 @@ func newWorld(t *testing.T, s *stack.Stack, bin, name string, c carrier, mapped 
 		if e.spoke.mapped {
 			flags = append(flags, w.byDestination()...)
 		}
-		w.agents = append(w.agents, w.program("agent", spoke, s.Cluster("spoke"), e.spoke.home, append(flags,
+		w.agents = append(w.agents, w.program("agent", spoke, w.spoke(), e.spoke.home, append(flags,
 			w.certificate("tls-client", e.name, "--agent-mode", e.mode.String())...)...))
 	}
 	w.run()
@@ -97,22 +97,22 @@ func (w *world) settle(name string, h *holdings, listen string) {
 	if mapped {
 		onHub, onSpoke = w.team(), w.team()
 		require.NoError(t, w.stack.Cluster("hub").Namespace(t.Context(), onHub))
-		require.NoError(t, w.stack.Cluster("spoke").Namespace(t.Context(), onSpoke))
+		require.NoError(t, w.spoke().Namespace(t.Context(), onSpoke))
 	}
-	require.NoError(t, w.stack.Cluster("spoke").Namespace(t.Context(), spokeHome))
+	require.NoError(t, w.spoke().Namespace(t.Context(), spokeHome))
 	output, err := exec.CommandContext(t.Context(), filepath.Join(w.bin, "argocd-agentctl"), "agent", "create", name, "--mode", h.mode.String(),
 		"--kubeconfig", w.stack.Cluster("hub").Kubeconfig(), "--principal-namespace", w.home, "--without-token").CombinedOutput()
 	require.NoError(t, err, string(output))
-	at := func(s resource.Side, cluster, apps, home string) site {
+	at := func(s resource.Side, cluster *stack.Cluster, apps, home string) site {
 		return site{
 			side: s, owner: (s == resource.Principal) == (h.mode == resource.Managed), agent: name, mode: h.mode, mapped: mapped,
-			client: w.stack.Cluster(cluster).Dynamic(), apps: apps, home: home,
+			client: cluster.Dynamic(), apps: apps, home: home,
 		}
 	}
 	e := &estate{
 		holdings: h, name: name,
-		hub:       at(resource.Principal, "hub", onHub, w.home),
-		spoke:     at(resource.Agent, "spoke", onSpoke, spokeHome),
+		hub:       at(resource.Principal, w.stack.Cluster("hub"), onHub, w.home),
+		spoke:     at(resource.Agent, w.spoke(), onSpoke, spokeHome),
 		line:      newLine(t, name, w.port(), listen),
 		originals: map[key]string{}, ordered: map[string]bool{}, lost: map[string]bool{}, asked: map[string]bool{}, ended: map[string]bool{}, refresh: map[string]bool{},
 	}
@@ -136,6 +136,15 @@ func (w *world) program(command string, e end, c *stack.Cluster, home string, ar
 	})
 	w.gates[p] = g
 	return p
+}
+
+// spoke returns the cluster of the agents. One that maps Applications by their destinations
+// takes all copies in its cluster for its own, and has another than those of other worlds.
+func (w *world) spoke() *stack.Cluster {
+	if w.mapped {
+		return w.stack.Cluster(apart)
+	}
+	return w.stack.Cluster("spoke")
 }
 
 // team is the namespace of Applications that are mapped by destination, on both sides.
