@@ -319,6 +319,7 @@ func TestExternalServersThatWillNotDo(t *testing.T) {
 // TestExternalTrust runs the suite of every transport over TLS.
 func TestExternalTrust(t *testing.T) {
 	tlstest.Run(t, tlstest.Adapter{
+		Mute: true, Elsewhere: true,
 		Hub: func(t *testing.T, c tlstest.Hub) (transport.Hub, string) {
 			e := openPlace(t, &place{pki: tlstest.NewAuthority(t), trust: c.Own.Server()})
 			of := e.hubConfig(t)
