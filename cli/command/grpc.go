@@ -63,7 +63,9 @@ func grpcAdvice() map[string]string {
 		"identity: the peer has said no user and password":                             "the principal asks for a password: see --creds",
 		"agent is not registered":                                                      "register it on the principal's side (argocd-agentctl agent create), and see the principal's log",
 		"failed to verify certificate: x509: certificate signed by unknown authority":  "this side and the other have certificates of different CAs: compare --root-ca-path on both",
-		"remote error: tls: ":                                                          "the principal does not take this agent's certificate: compare --root-ca-path on both sides, and see the principal's log",
+		"remote error: tls: expired certificate":                                       clocks,
+		"certificate has expired or is not yet valid: current time":                    clocks,
+		"remote error: tls: [^e]":                                                      "the principal does not take this agent's certificate: compare --root-ca-path on both sides, and see the principal's log",
 		"failed to verify certificate: x509: certificate is (valid for|not valid for)": "the principal is reached under a name that its certificate does not have: see --server-address",
 	}
 }

@@ -215,9 +215,14 @@ func doorOf(c *cli.Context, flag string, standard int) (listen string, err error
 	return listen, apartFromHealth(c, flag, listen)
 }
 
+// clocks is what to do about a certificate that is not valid, or not yet, by one side's clock.
+const clocks = "a certificate is not valid by the clock of the side that looks at it: compare the clocks of both sides with its dates (argocd-agentctl pki inspect), and set them right, or make another (argocd-agentctl pki issue --upsert)"
+
 // natsAdvice says what to do about what the NATS servers complain of.
 func natsAdvice() map[string]string {
 	return map[string]string{
+		"remote error: tls: expired certificate":                                       clocks,
+		"certificate has expired or is not yet valid: current time":                    clocks,
 		"Duplicate Remote LeafNode Connection":                                         "another agent has connected under this one's name and with its certificate: stop one of them, the principal's log says where both are",
 		"Authorization Violation":                                                      "the principal refuses this agent: register it there (argocd-agentctl agent create), and see the principal's log",
 		"failed to verify certificate: x509: certificate signed by unknown authority":  "the principal's certificate is of another CA: compare --root-ca-path on both sides",

@@ -40,9 +40,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ground starts two API servers, which all worlds share, and builds the programs if need be.
+// apart is the spoke of a world whose Applications are mapped by destination.
+const apart = "apart"
+
+// ground starts API servers, which worlds share, and builds the programs if need be.
 func ground(t *testing.T) (s *stack.Stack, bin string) {
-	s = stacktest.Start(t, stack.Config{Clusters: []stack.ClusterConfig{{Name: "hub", CRDs: true, Controllers: true}, {Name: "spoke", CRDs: true, Controllers: true}}}) // of the controllers one ends foreground deletions
+	var clusters []stack.ClusterConfig
+	for _, name := range []string{"hub", "spoke", apart} {
+		clusters = append(clusters, stack.ClusterConfig{Name: name, CRDs: true, Controllers: true}) // of which one ends foreground deletions
+	}
+	s = stacktest.Start(t, stack.Config{Clusters: clusters})
 	if *programs != "" {
 		return s, *programs
 	}
@@ -62,7 +69,7 @@ func TestChaos(t *testing.T) {
 		notices(t, s, bin)
 	})
 	wanted := strings.Split(*transport, ",")
-	for _, c := range carriers() {
+	for i, c := range carriers() {
 		if !slices.Contains(wanted, c.name) {
 			continue
 		}
@@ -73,7 +80,9 @@ func TestChaos(t *testing.T) {
 					t.Logf("again by: go test ./e2e/chaos -run TestChaos -transport %s -seed %d -duration %s -storm %s", c.name, *seed, *duration, *longest)
 				}
 			}()
-			w := newWorld(t, s, bin, c.name, c, resource.Managed, resource.Autonomous)
+			mapped := *seed%uint64(len(carriers())) == uint64(i)
+			t.Logf("seed %d, Applications mapped by destination: %t", *seed, mapped)
+			w := newWorld(t, s, bin, c.name, c, mapped, resource.Managed, resource.Autonomous)
 			w.live(*seed, *duration)
 		})
 	}

@@ -16,19 +16,20 @@ import (
 )
 
 // A controller stands for Argo CD's on a spoke, as far as objects show of it: Applications get
-// the status of their spec, what is asked for is seen to run and then to have ended, and what
-// is deleted loses the finalizer, for which an Argo CD would delete what it has deployed.
+// the status of their spec, what is asked for is seen to run and then to have ended, some of it
+// only once it is terminated, and what is deleted loses the finalizer, for which an Argo CD would delete what it has deployed.
 type controller struct {
 	site site
 
 	mu       sync.Mutex
-	runs     map[string]int  // how often each operation has ended
+	runs     map[string]int  // how often each operation has ended well
+	ended    map[string]int  // how often each was terminated
 	renewals map[string]int  // how often each Application was refreshed
 	pruned   map[string]bool // UIDs of originals in whose name all that was deployed is deleted
 }
 
 func newController(s site) *controller {
-	return &controller{site: s, runs: map[string]int{}, renewals: map[string]int{}, pruned: map[string]bool{}}
+	return &controller{site: s, runs: map[string]int{}, ended: map[string]int{}, renewals: map[string]int{}, pruned: map[string]bool{}}
 }
 
 // run plays until ctx is done.
@@ -62,7 +63,7 @@ func (c *controller) look(ctx context.Context, u *unstructured.Unstructured) err
 		if !cascades(u) {
 			return nil
 		}
-		u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == finalizer }))
+		u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), argos))
 		done = func() { c.pruned[original(u)] = true }
 	default:
 		if done = c.work(u); done == nil {
@@ -89,21 +90,31 @@ func (c *controller) work(u *unstructured.Unstructured) func() {
 	}
 	u.Object["status"] = status
 	running, _ := status["operationState"].(fields)
-	switch asked := requested(u, "operation"); {
+	asked, same := requested(u, "operation"), false
+	if asked != "" {
+		same = requested(u, "status", "operationState", "operation") == asked
+	}
+	finish := func(phase, message string) {
+		running = maps.Clone(running)
+		running["phase"], running["finishedAt"], running["message"] = phase, now, message
+		status["operationState"] = running
+		delete(u.Object, "operation")
+	}
+	switch {
 	case u.GetAnnotations()[refreshMark] != "":
 		marks := u.GetAnnotations()
 		delete(marks, refreshMark)
 		u.SetAnnotations(marks)
 		status["reconciledAt"] = now
 		return func() { c.renewals[u.GetName()]++ }
-	case asked != "" && (requested(u, "status", "operationState", "operation") != asked || running["phase"] != "Running"):
+	case same && running["phase"] == "Terminating":
+		finish("Failed", "Operation terminated")
+		return func() { c.ended[asked]++ }
+	case asked != "" && (!same || running["phase"] != "Running"):
 		status["operationState"] = fields{"phase": "Running", "operation": u.Object["operation"], "startedAt": now, "message": "it runs"}
 		return func() {}
-	case asked != "":
-		running = maps.Clone(running)
-		running["phase"], running["finishedAt"], running["message"] = "Succeeded", now, "successfully synced"
-		status["operationState"] = running
-		delete(u.Object, "operation")
+	case asked != "" && !strings.HasPrefix(asked, endless):
+		finish("Succeeded", "successfully synced")
 		return func() { c.runs[asked]++ }
 	case at(u, "status", "sync", "revision") != at(u, "spec", "source", "targetRevision"):
 		status["sync"] = fields{"status": "Synced", "revision": at(u, "spec", "source", "targetRevision")}

@@ -17,6 +17,11 @@
 //	storm   they go on while everything fails that can;
 //	calm    nothing fails any more, and the judge looks at everything.
 //
+// People create, edit and delete, in all ways of deleting; they ask for syncs and refreshes, and
+// terminate syncs, some of which would not end by themselves; they have objects ignored and
+// heeded again; and others do to copies what they should not. Over one of the transports, by
+// the seed, the managed agent's Applications are mapped by their destinations.
+//
 // The fuse of an agent holds back what is absent if it is too much, as it should. So a plan
 // deletes in a storm only so many objects whose deletion may go unseen as the fuse lets go,
 // and every round but the first begins with programs that have forgotten the former one.

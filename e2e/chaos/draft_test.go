@@ -73,7 +73,7 @@ func TestAStormDeletesNoMoreThanTheFuseLetsGo(t *testing.T) {
 			cascading := map[int]map[key]bool{0: {}, 1: {}}
 			for agent, h := range m {
 				for k, o := range h.objects {
-					cascading[agent][k] = o.cascade
+					cascading[agent][k] = o.cascades()
 				}
 			}
 			storm, _ := d.storm(time.Minute)
@@ -81,7 +81,7 @@ func TestAStormDeletesNoMoreThanTheFuseLetsGo(t *testing.T) {
 			for _, a := range storm {
 				switch {
 				case a.verb == create:
-					cascading[a.agent][a.key] = a.cascade
+					cascading[a.agent][a.key] = a.finalizer != ""
 				case a.verb == renew, a.verb == remove && !(cascading[a.agent][a.key] && m[a.agent].mode == resource.Managed):
 					unseen[a.agent]++
 				}

@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +27,7 @@ type estate struct {
 	ordered   map[string]bool // the UIDs of originals whose deletion was ordered: whether in cascade
 	lost      map[string]bool // and of those of which somebody has deleted a copy
 	asked     map[string]bool // syncs
+	ended     map[string]bool // and of those that somebody has terminated
 	refresh   map[string]bool // Applications, by name
 }
 
@@ -71,8 +74,22 @@ var doing = map[verb]func(*estate, context.Context, act) error{
 		}
 		return e.create(ctx, a)
 	},
-	syncHub:   func(e *estate, ctx context.Context, a act) error { return e.ask(ctx, e.hub, a) },
-	syncSpoke: func(e *estate, ctx context.Context, a act) error { return e.ask(ctx, e.spoke, a) },
+	syncHub: func(e *estate, ctx context.Context, a act) error {
+		return e.ask(ctx, e.hub, a.key, fmt.Sprint("request-", a.n))
+	},
+	syncSpoke: func(e *estate, ctx context.Context, a act) error {
+		return e.ask(ctx, e.spoke, a.key, fmt.Sprint("request-", a.n))
+	},
+	beginHub: func(e *estate, ctx context.Context, a act) error {
+		return e.ask(ctx, e.hub, a.key, fmt.Sprint(endless, a.n))
+	},
+	beginSpoke: func(e *estate, ctx context.Context, a act) error {
+		return e.ask(ctx, e.spoke, a.key, fmt.Sprint(endless, a.n))
+	},
+	endHub:   func(e *estate, ctx context.Context, a act) error { return e.terminate(ctx, e.hub, a.key, "") },
+	endSpoke: func(e *estate, ctx context.Context, a act) error { return e.terminate(ctx, e.spoke, a.key, "") },
+	ignore:   func(e *estate, ctx context.Context, a act) error { return e.exclude(ctx, a, "true") },
+	heed:     func(e *estate, ctx context.Context, a act) error { return e.exclude(ctx, a, nil) },
 	refresh: func(e *estate, ctx context.Context, a act) error {
 		u, err := e.hub.merge(ctx, a.key, fields{"metadata": fields{"annotations": fields{refreshMark: "normal"}}})
 		if u != nil {
@@ -91,10 +108,12 @@ var doing = map[verb]func(*estate, context.Context, act) error{
 	},
 }
 
+// endless begins the names of syncs that do not end by themselves.
+const endless = "endless-"
+
 // ask asks for a sync. Who finds that somebody else is busy with the Application gives up.
-func (e *estate) ask(ctx context.Context, at site, a act) error {
-	name := fmt.Sprint("request-", a.n)
-	asked, err := at.ask(ctx, a.key, name)
+func (e *estate) ask(ctx context.Context, at site, k key, name string) error {
+	asked, err := at.ask(ctx, k, name)
 	if asked {
 		e.note(func() { e.asked[name] = true })
 	}
@@ -102,6 +121,44 @@ func (e *estate) ask(ctx context.Context, at site, a act) error {
 		return nil
 	}
 	return err
+}
+
+// terminate ends the sync that runs, if its name begins like this. If none does, or somebody
+// else is busy with it, who wanted to gives up.
+func (e *estate) terminate(ctx context.Context, at site, k key, prefix string) error {
+	name, err := at.terminate(ctx, k, prefix)
+	if name != "" {
+		e.note(func() { e.ended[name] = true })
+	}
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// finish has everybody end the syncs that do not end by themselves, and says which are there.
+func (e *estate) finish(ctx context.Context) (errs error) {
+	for _, s := range []site{e.hub, e.spoke} {
+		all, err := s.list(ctx, resource.Application)
+		if err != nil {
+			return err
+		}
+		for k, u := range all {
+			if name := requested(u, "operation"); strings.HasPrefix(name, endless) {
+				errs = errors.Join(errs, e.terminate(ctx, s, k, endless), fmt.Errorf("%s of %s at the %s still runs", name, e.name, s.side))
+			}
+		}
+	}
+	return errs
+}
+
+// exclude says of an original or of its copy whether it is to be ignored.
+func (e *estate) exclude(ctx context.Context, a act, value any) error {
+	s := e.owner()
+	if a.where == onCopy {
+		s = e.other()
+	}
+	return there(s.merge(ctx, a.key, fields{"metadata": fields{"labels": fields{ignoreMark: value}}}))
 }
 
 func (e *estate) note(f func()) {
@@ -129,7 +186,7 @@ func (a act) marks() fields {
 // create creates an original.
 func (e *estate) create(ctx context.Context, a act) error {
 	s := e.owner()
-	u, err := s.in(a.key.kind).Create(ctx, s.object(a.key, a.n, a.cascade), metav1.CreateOptions{})
+	u, err := s.in(a.key.kind).Create(ctx, s.object(a.key, a.n, a.finalizer), metav1.CreateOptions{})
 	if err == nil {
 		e.note(func() { e.originals[a.key] = string(u.GetUID()) })
 	}
@@ -145,7 +202,7 @@ func (e *estate) remove(ctx context.Context, a act) error {
 	}
 	uid := u.GetUID()
 	e.note(func() { e.ordered[string(uid)], e.originals[k] = cascades(u), "" })
-	return s.in(k.kind).Delete(ctx, s.name(k), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	return s.in(k.kind).Delete(ctx, s.name(k), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &a.policy})
 }
 
 // lose deletes a copy, if it is one.
@@ -157,7 +214,7 @@ func (e *estate) lose(ctx context.Context, a act) error {
 	}
 	uid := u.GetUID()
 	e.note(func() { e.lost[original(u)] = true })
-	err = s.in(k.kind).Delete(ctx, s.name(k), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err = s.in(k.kind).Delete(ctx, s.name(k), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &a.policy})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it is another one already, or none
 	}
@@ -166,7 +223,7 @@ func (e *estate) lose(ctx context.Context, a act) error {
 
 // vandalism is what somebody does to a copy.
 func vandalism(a act) fields {
-	spoilt := fmt.Sprint("vandal-", a.n)
+	spoilt := vandal(a.n)
 	switch a.key.kind {
 	case resource.Secret:
 		return fields{"stringData": fields{"password": spoilt}}

@@ -41,7 +41,7 @@ func (e *estate) differs(ctx context.Context) error {
 				continue
 			}
 			errs = errors.Join(errs, e.owner().differs(owned[k], k, o, originals[k]), e.other().differs(copied[k], k, o, originals[k]))
-			if kind == resource.Application && hub[k] != nil && spoke[k] != nil {
+			if kind == resource.Application && hub[k] != nil && spoke[k] != nil && o.ignored == nowhere {
 				errs = errors.Join(errs, unequal(hub[k], spoke[k]))
 			}
 		}
@@ -74,16 +74,23 @@ func (s site) differs(u *unstructured.Unstructured, k key, o *object, original s
 		return wrong("it is being deleted")
 	case uid != original:
 		return wrong("it is that of %s, and not of %s", uid, original)
+	case o.ignored != nowhere && !s.owner:
+		if is, _ := at(u, "spec", "source", "targetRevision").(string); !slices.Contains(o.seen, is) {
+			return wrong("it is to be ignored, and was %v, and is %v", o.seen, is)
+		}
+		return nil
 	case resource.Canonical(is) != resource.Canonical(want):
 		return wrong("its %s is %s, and not %s", field, resource.Canonical(is), resource.Canonical(want))
 	case !maps.Equal(marks(u.GetLabels()), o.labels):
 		return wrong("its labels are %v, and not %v", u.GetLabels(), o.labels)
 	case !maps.Equal(marks(u.GetAnnotations()), o.annotations):
 		return wrong("its annotations are %v, and not %v", u.GetAnnotations(), o.annotations)
-	case cascades(u) != o.cascade:
+	case cascade(u) != o.finalizer:
 		return wrong("its finalizers are %q", u.GetFinalizers())
 	case u.Object["operation"] != nil:
 		return wrong("an operation is asked for: %v", u.Object["operation"])
+	case at(u, "status", "operationState", "phase") == "Running", at(u, "status", "operationState", "phase") == "Terminating":
+		return wrong("an operation is said to be under way: %v", at(u, "status", "operationState"))
 	case u.GetAnnotations()[refreshMark] != "":
 		return wrong("a refresh is asked for")
 	}
@@ -128,7 +135,21 @@ func told(u *unstructured.Unstructured) string {
 	return resource.Canonical(status)
 }
 
-// done checks what was asked to be done once.
+// astray checks that where Applications are mapped by their destinations none is in Argo CD's
+// own namespace.
+func (s site) astray(ctx context.Context) (errs error) {
+	if !s.mapped {
+		return nil
+	}
+	s.apps = s.home
+	all, err := s.list(ctx, resource.Application)
+	for k := range all {
+		errs = errors.Join(errs, fmt.Errorf("%s of %s is in the wrong namespace", k, s.agent))
+	}
+	return errors.Join(err, errs)
+}
+
+// done checks what was asked to be done once, and terminated.
 func (e *estate) done(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,13 +158,19 @@ func (e *estate) done(context.Context) error {
 	defer c.mu.Unlock()
 	var errs error
 	for asked := range e.asked {
-		if c.runs[asked] != 1 {
-			errs = errors.Join(errs, fmt.Errorf("%s of %s has run %d times", asked, e.name, c.runs[asked]))
+		ran, ended, unending := c.runs[asked], c.ended[asked], strings.HasPrefix(asked, endless)
+		switch {
+		case unending && !e.ended[asked]:
+			errs = errors.Join(errs, fmt.Errorf("%s of %s is over, and nobody has terminated it", asked, e.name))
+		case e.ended[asked] && ran+ended > 1, unending && ran > 0, !e.ended[asked] && (ran != 1 || ended != 0):
+			errs = errors.Join(errs, fmt.Errorf("%s of %s has run %d times, and was terminated %d times", asked, e.name, ran, ended))
 		}
 	}
-	for ran := range c.runs {
-		if !e.asked[ran] {
-			errs = errors.Join(errs, fmt.Errorf("nobody has asked %s for %s", e.name, ran))
+	for _, all := range []map[string]int{c.runs, c.ended} {
+		for ran := range all {
+			if !e.asked[ran] {
+				errs = errors.Join(errs, fmt.Errorf("nobody has asked %s for %s", e.name, ran))
+			}
 		}
 	}
 	for name := range e.refresh {
@@ -217,7 +244,7 @@ func (w *world) inStep(ctx context.Context) error {
 func (w *world) verdict(ctx context.Context) error {
 	errs := errors.Join(w.ordered(ctx), w.untouched(ctx))
 	for _, e := range w.estates {
-		errs = errors.Join(errs, e.differs(ctx), e.done(ctx))
+		errs = errors.Join(errs, e.finish(ctx), e.differs(ctx), e.done(ctx), e.spoke.astray(ctx))
 	}
 	return errs
 }
@@ -241,7 +268,7 @@ func (w *world) judge(before map[*program]size) {
 		require.NoError(w.t, err)
 		require.Empty(w.t, verdict.Error)
 		require.Empty(w.t, verdict.Differences)
-		require.GreaterOrEqual(w.t, verdict.Objects, len(e.objects))
+		require.GreaterOrEqual(w.t, verdict.Objects, len(e.keys(func(_ key, o *object) bool { return o.ignored == nowhere })))
 	}
 	var last map[string]string
 	since := time.Now()
@@ -268,7 +295,7 @@ func (w *world) judge(before map[*program]size) {
 // summary says how much has happened, which must be something.
 func (w *world) summary() {
 	w.t.Helper()
-	var deleted, ran, pruned, starts int
+	var deleted, ran, ended, pruned, starts int
 	for _, g := range w.gates {
 		deleted += len(g.noted())
 	}
@@ -281,11 +308,14 @@ func (w *world) summary() {
 		for _, n := range c.runs {
 			ran += n
 		}
+		for _, n := range c.ended {
+			ended += n
+		}
 		pruned += len(c.pruned)
 		c.mu.Unlock()
 	}
-	w.t.Logf("so far programs were started %d times and have deleted %d copies, %d syncs have run, and %d Applications went in cascade", starts, deleted, ran, pruned)
-	for _, n := range []int{starts - len(w.programs()), deleted, ran, pruned} {
+	w.t.Logf("so far programs were started %d times and have deleted %d copies, %d syncs have run and %d were terminated, and %d Applications went in cascade", starts, deleted, ran, ended, pruned)
+	for _, n := range []int{starts - len(w.programs()), deleted, ran, ended, pruned} {
 		require.Positive(w.t, n, "a storm in which nothing happens proves nothing")
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
 
@@ -22,10 +24,26 @@ type object struct {
 	n           int // the number in its spec
 	labels      map[string]string
 	annotations map[string]string
-	cascade     bool // it has Argo CD's finalizer
-	kept        bool // nobody ever deletes it or its copy, and what is asked of it runs
-	renewed     bool // it was made anew in this round
+	finalizer   string // Argo CD's, "" if it has none
+	kept        bool   // nobody ever deletes it or its copy, and what is asked of it runs
+	quiet       bool   // nothing is asked of it, so it may be ignored
+	renewed     bool   // it was made anew in this round
+	begun       bool   // a sync was asked for that somebody is to end
+	settled     bool   // it was there, and all was well, when the storm began
+	ignored     where
+	seen        []string // the revisions of which the copy has one if it is ignored now
 }
+
+// A where says on which object of two.
+type where string
+
+const (
+	nowhere    where = ""
+	onOriginal where = "the original"
+	onCopy     where = "the copy"
+)
+
+func (o *object) cascades() bool { return o.finalizer != "" }
 
 // holdings are what an agent and the hub are to have in common.
 type holdings struct {
@@ -73,16 +91,30 @@ func (h *holdings) apply(a act) {
 	o := h.objects[a.key]
 	switch a.verb {
 	case create:
-		h.objects[a.key] = &object{n: a.n, labels: map[string]string{}, annotations: map[string]string{}, cascade: a.cascade, kept: a.kept}
+		h.objects[a.key] = &object{n: a.n, labels: map[string]string{}, annotations: map[string]string{}, finalizer: a.finalizer, kept: a.kept, quiet: a.quiet}
 		delete(h.gone, a.key)
 	case edit:
 		o.n = a.n
+		if o.ignored == nowhere {
+			o.seen = append(o.seen, revision(o.n))
+		}
+	case spoil:
+		o.seen = append(o.seen, vandal(a.n))
+	case ignore:
+		o.ignored = a.where
+	case heed:
+		o.ignored = nowhere
+		o.seen = append(o.seen, revision(o.n))
+	case beginHub, beginSpoke:
+		o.begun = true
+	case endHub, endSpoke:
+		o.begun = false
 	case label:
 		turn(o.labels, a)
 	case annotate:
 		turn(o.annotations, a)
 	case remove:
-		h.gone[a.key] = !o.cascade
+		h.gone[a.key] = !o.cascades() && a.policy == metav1.DeletePropagationBackground
 		delete(h.objects, a.key)
 	case renew:
 		h.objects[a.key] = &object{n: a.n, labels: map[string]string{}, annotations: map[string]string{}, renewed: true}
@@ -94,6 +126,22 @@ func turn(marks map[string]string, a act) {
 	marks[a.mark] = a.value
 	if a.value == "" {
 		delete(marks, a.mark)
+	}
+}
+
+// revision and vandal are what the specs of Applications say.
+func revision(n int) string { return fmt.Sprint("r", n) }
+func vandal(n int) string   { return fmt.Sprint("vandal-", n) }
+
+// settle is called when everything is as the model says.
+func (m model) settle() {
+	for _, h := range m {
+		for o := range maps.Values(h.objects) {
+			o.settled = true
+			if o.ignored == nowhere {
+				o.seen = []string{revision(o.n)}
+			}
+		}
 	}
 }
 

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -26,6 +29,15 @@ const (
 	syncSpoke verb = "sync on the spoke"
 	refresh   verb = "refresh on the hub"
 
+	// syncs that do not end by themselves, and their end, or that of any other
+	beginHub   verb = "begin on the hub"
+	beginSpoke verb = "begin on the spoke"
+	endHub     verb = "terminate on the hub"
+	endSpoke   verb = "terminate on the spoke"
+
+	ignore verb = "ignore"
+	heed   verb = "ignore no more"
+
 	spoil verb = "spoil the copy's spec"
 	lose  verb = "delete the copy"
 
@@ -34,19 +46,23 @@ const (
 
 // An act is one of them.
 type act struct {
-	at      time.Duration // since the head, or the storm, began
-	agent   int
-	verb    verb
-	key     key
-	n       int    // another one for each act
-	mark    string // which label or annotation
-	value   string // what it is to be, "" to take it away
-	cascade bool   // of what is created
-	kept    bool   // likewise
+	at        time.Duration // since the head, or the storm, began
+	agent     int
+	verb      verb
+	key       key
+	n         int                        // another one for each act
+	mark      string                     // which label or annotation
+	value     string                     // what it is to be, "" to take it away
+	finalizer string                     // Argo CD's, of what is created
+	kept      bool                       // likewise
+	quiet     bool                       // likewise
+	policy    metav1.DeletionPropagation // of a deletion
+	where     where                      // what is ignored is said to be
 }
 
 func (a act) String() string {
-	return fmt.Sprintf("%6.2fs agent %d: %s %s, %d", a.at.Seconds(), a.agent, a.verb, a.key, a.n)
+	more := strings.Join(slices.DeleteFunc([]string{"", a.finalizer, string(a.policy), string(a.where)}, func(s string) bool { return s == "" }), " ")
+	return fmt.Sprintf("%6.2fs agent %d: %s %s, %d %s", a.at.Seconds(), a.agent, a.verb, a.key, a.n, more)
 }
 
 // A trouble befalls one place for some time.
@@ -116,6 +132,7 @@ func (d *draft) head() (out []act) {
 // storm draws what people do in a storm, and what befalls whom.
 func (d *draft) storm(length time.Duration) (out []act, _ []trouble) {
 	d.stormy = true
+	d.model.settle()
 	for at := time.Duration(0); at < length; at += pace {
 		out = append(out, d.act(at))
 	}
@@ -131,7 +148,10 @@ func (d *draft) found() (out []act) {
 				if i >= founded[kind]/2 {
 					name = fmt.Sprintf("first-%d", i)
 				}
-				a := act{agent: agent, verb: create, key: key{kind, name}, n: d.next(), cascade: i%2 == 0 && kind == resource.Application, kept: i < founded[kind]/2}
+				a := act{agent: agent, verb: create, key: key{kind, name}, n: d.next(), kept: i < founded[kind]/2}
+				if kind == resource.Application {
+					a.finalizer, a.quiet = finalizers[i%len(finalizers)], i < quiet
+				}
 				a.at = time.Duration(len(out)) * headPace
 				h.apply(a)
 				out = append(out, a)
@@ -144,6 +164,13 @@ func (d *draft) found() (out []act) {
 // founded is how many objects there are from the beginning. Half of them are kept, so all
 // that a kind has is never gone.
 var founded = map[resource.Kind]int{resource.Application: 16, resource.Project: 4, resource.Secret: 4}
+
+// quiet is how many Applications there are of which nothing is asked.
+const quiet = 3
+
+// finalizers are the ways in which Argo CD is told to delete what it has deployed; one is not
+// to.
+var finalizers = []string{finalizer, "", finalizer + "/foreground", "", finalizer + "/background", ""}
 
 func (d *draft) next() int { d.n++; return d.n }
 
@@ -179,11 +206,17 @@ var odds = []struct {
 	{annotate, 6, (*draft).drawAnnotation},
 	{remove, 9, (*draft).drawRemove},
 	{renew, 4, (*draft).drawRenew},
-	{syncHub, 7, (*draft).drawKept},
-	{syncSpoke, 2, (*draft).drawKept},
-	{refresh, 4, (*draft).drawKept},
+	{syncHub, 7, (*draft).drawAsked},
+	{syncSpoke, 2, (*draft).drawAsked},
+	{refresh, 4, (*draft).drawAsked},
+	{beginHub, 4, (*draft).drawAsked},
+	{beginSpoke, 1, (*draft).drawAsked},
+	{endHub, 4, (*draft).drawBegun},
+	{endSpoke, 2, (*draft).drawBegun},
+	{ignore, 3, (*draft).drawIgnore},
+	{heed, 2, (*draft).drawHeed},
 	{spoil, 8, (*draft).drawAny},
-	{lose, 5, (*draft).drawPassing},
+	{lose, 5, (*draft).drawLose},
 	{report, 14, (*draft).drawApplication},
 }
 
@@ -205,7 +238,9 @@ func (d *draft) drawCreate(h *holdings) (act, bool) {
 	if !again || d.rnd.IntN(3) > 0 {
 		a.key = key{kind, fmt.Sprint("made-", d.n+1)}
 	}
-	a.cascade = kind == resource.Application && d.rnd.IntN(3) > 0
+	if kind == resource.Application && d.rnd.IntN(3) > 0 {
+		a.finalizer = finalizers[2*d.rnd.IntN(len(finalizers)/2)]
+	}
 	return a, len(there) < most[kind]
 }
 
@@ -252,8 +287,47 @@ func (d *draft) drawMark(h *holdings, of func(*object) map[string]string) (act, 
 	return a, ok
 }
 
-func (d *draft) drawKept(h *holdings) (act, bool) {
-	return d.pick(h.keys(func(k key, o *object) bool { return k.kind == resource.Application && o.kept }))
+// drawAsked draws of what something is to be asked.
+func (d *draft) drawAsked(h *holdings) (act, bool) {
+	return d.pick(h.keys(func(k key, o *object) bool { return k.kind == resource.Application && o.kept && !o.quiet }))
+}
+
+// drawBegun draws what is to be ended: most often a sync that would not end by itself.
+func (d *draft) drawBegun(h *holdings) (act, bool) {
+	if d.rnd.IntN(4) == 0 {
+		return d.drawAsked(h)
+	}
+	return d.pick(h.keys(func(_ key, o *object) bool { return o.begun }))
+}
+
+func (d *draft) drawIgnore(h *holdings) (act, bool) {
+	a, ok := d.pick(h.keys(func(_ key, o *object) bool { return o.quiet && o.settled && o.ignored == nowhere }))
+	a.where = onOriginal
+	if d.rnd.IntN(2) == 0 {
+		a.where = onCopy
+	}
+	return a, ok
+}
+
+// drawHeed draws what is not to be ignored any more. Somebody has to remember where it was.
+func (d *draft) drawHeed(h *holdings) (act, bool) {
+	a, ok := d.pick(h.keys(func(_ key, o *object) bool { return o.ignored != nowhere }))
+	if ok {
+		a.where = h.objects[a.key].ignored
+	}
+	return a, ok
+}
+
+// policies are what kubectl may say of what depends on an object, which is nothing.
+var policies = []metav1.DeletionPropagation{
+	metav1.DeletePropagationBackground, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
+}
+
+// drawLose draws a copy that somebody is to delete.
+func (d *draft) drawLose(h *holdings) (act, bool) {
+	a, ok := d.drawPassing(h)
+	a.policy = policies[d.rnd.IntN(len(policies))]
+	return a, ok
 }
 
 func (d *draft) drawPassing(h *holdings) (act, bool) {
@@ -266,15 +340,17 @@ func (d *draft) drawPassing(h *holdings) (act, bool) {
 // and if its owner's program does not run, nobody knows why it is absent.
 func (d *draft) drawRemove(h *holdings) (act, bool) {
 	a, ok := d.drawPassing(h)
-	return a, ok && (h.objects[a.key].cascade && h.mode == resource.Managed || d.mayMiss(h))
+	a.policy = policies[d.rnd.IntN(len(policies))]
+	return a, ok && (h.objects[a.key].cascades() && h.mode == resource.Managed || d.mayMiss(h))
 }
 
 // drawRenew draws what is to be deleted and created anew at once, which Argo CD's finalizer
 // would not let happen. A copy that has missed two lives of its name goes for being absent.
 func (d *draft) drawRenew(h *holdings) (act, bool) {
 	a, ok := d.pick(h.keys(func(k key, o *object) bool {
-		return k.kind == resource.Application && !o.kept && !o.cascade && !o.renewed
+		return k.kind == resource.Application && !o.kept && !o.cascades() && !o.renewed
 	}))
+	a.policy = metav1.DeletePropagationBackground
 	return a, ok && d.mayMiss(h)
 }
 

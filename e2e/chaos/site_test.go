@@ -25,6 +25,7 @@ type fields = map[string]any
 const (
 	sourceMark    = "argocd.argoproj.io/source-uid"
 	refreshMark   = "argocd.argoproj.io/refresh"
+	ignoreMark    = "argocd-agent.argoproj-labs.io/ignore-sync" // a label
 	finalizer     = "resources-finalizer.argocd.argoproj.io"
 	localServer   = "https://kubernetes.default.svc"
 	markPrefix    = "example.com/mark-"
@@ -37,6 +38,7 @@ type site struct {
 	owner  bool // its objects are originals
 	agent  string
 	mode   resource.Mode
+	mapped bool // by destination
 	client dynamic.Interface
 	apps   string // the namespace of its Applications
 	home   string // that of everything else
@@ -94,13 +96,16 @@ func (s site) spec(k key, n int) (field string, value fields) {
 	destination, project := fields{"server": localServer, "namespace": "web"}, "default"
 	if s.side == resource.Principal {
 		destination = fields{"name": s.agent, "namespace": "web"}
+		if s.owner && (k.name[len(k.name)-1]-'0')%3 == 1 { // whoever writes it knows the cluster by its address
+			destination = fields{"server": "https://hub.example.com:9090?agentName=" + s.agent, "namespace": "web"}
+		}
 		if s.mode == resource.Autonomous {
 			project = s.agent + "-default"
 		}
 	}
 	return "spec", fields{
 		"project": project, "destination": destination,
-		"source": fields{"repoURL": "https://git.example.com/apps.git", "path": "shop", "targetRevision": fmt.Sprint("r", n)},
+		"source": fields{"repoURL": "https://git.example.com/apps.git", "path": "shop", "targetRevision": revision(n)},
 	}
 }
 
@@ -114,13 +119,16 @@ func (s site) project(n int) fields {
 		out["destinations"] = []any{fields{"server": localServer, "namespace": "*"}}
 	default:
 		out["destinations"] = []any{fields{"name": s.agent, "namespace": "*"}}
-		out["sourceNamespaces"] = []any{s.agent}
+		out["sourceNamespaces"] = []any{s.apps}
+	}
+	if s.mapped {
+		out["sourceNamespaces"] = []any{s.apps}
 	}
 	return out
 }
 
 // object returns an object as its owner makes it.
-func (s site) object(k key, n int, cascade bool) *unstructured.Unstructured {
+func (s site) object(k key, n int, finalizer string) *unstructured.Unstructured {
 	field, value := s.spec(k, n)
 	u := &unstructured.Unstructured{Object: fields{field: value}}
 	u.SetGroupVersionKind(resources[k.kind].GroupVersion().WithKind(string(k.kind)))
@@ -128,7 +136,7 @@ func (s site) object(k key, n int, cascade bool) *unstructured.Unstructured {
 	if k.kind == resource.Secret {
 		u.SetLabels(map[string]string{"argocd.argoproj.io/secret-type": repositoryTyp})
 	}
-	if cascade {
+	if finalizer != "" {
 		u.SetFinalizers([]string{finalizer})
 	}
 	return u
@@ -188,6 +196,28 @@ func (s site) ask(ctx context.Context, k key, request string) (asked bool, err e
 	})
 }
 
+// terminate ends the sync of an Application, as Argo CD's API server does, if it runs and its
+// name begins like this. It returns its name if it has.
+func (s site) terminate(ctx context.Context, k key, prefix string) (name string, err error) {
+	return name, retry.OnError(retry.DefaultRetry, apierrors.IsConflict, func() error {
+		u, err := s.get(ctx, k)
+		if err != nil || u == nil || at(u, "status", "operationState") == nil || at(u, "status", "operationState", "phase") == "Terminating" {
+			return err
+		}
+		asked := requested(u, "operation")
+		if asked == "" || !strings.HasPrefix(asked, prefix) {
+			return nil
+		}
+		if err := unstructured.SetNestedField(u.Object, "Terminating", "status", "operationState", "phase"); err != nil {
+			return err
+		}
+		if _, err = s.in(k.kind).Update(ctx, u, metav1.UpdateOptions{}); err == nil {
+			name = asked
+		}
+		return err
+	})
+}
+
 // at returns a piece of an object, or nil.
 func at(u *unstructured.Unstructured, path ...string) any {
 	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
@@ -200,6 +230,15 @@ func requested(u *unstructured.Unstructured, path ...string) string {
 	return name
 }
 
-func cascades(u *unstructured.Unstructured) bool {
-	return slices.Contains(u.GetFinalizers(), finalizer)
+func cascades(u *unstructured.Unstructured) bool { return cascade(u) != "" }
+
+// cascade returns Argo CD's finalizer of an object, or "".
+func cascade(u *unstructured.Unstructured) string {
+	if i := slices.IndexFunc(u.GetFinalizers(), argos); i >= 0 {
+		return u.GetFinalizers()[i]
+	}
+	return ""
 }
+
+// argos reports whether a finalizer is one for which Argo CD deletes what it has deployed.
+func argos(f string) bool { return f == finalizer || strings.HasPrefix(f, finalizer+"/") }

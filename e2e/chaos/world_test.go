@@ -33,6 +33,7 @@ const bystander = "bystander"
 type world struct {
 	t         *testing.T
 	carrier   carrier
+	mapped    bool // by destination
 	stack     *stack.Stack
 	bin       string // the folder of the programs
 	dir       string
@@ -49,9 +50,9 @@ type world struct {
 }
 
 // newWorld starts the programs, which end with the test.
-func newWorld(t *testing.T, s *stack.Stack, bin, name string, c carrier, modes ...resource.Mode) *world {
+func newWorld(t *testing.T, s *stack.Stack, bin, name string, c carrier, mapped bool, modes ...resource.Mode) *world {
 	w := &world{
-		t: t, carrier: c, stack: s, bin: bin, dir: filepath.Join(s.Dir(), name), home: name + "-hub",
+		t: t, carrier: c, mapped: mapped, stack: s, bin: bin, dir: filepath.Join(s.Dir(), name), home: name + "-hub",
 		gates: map[*program]*gate{}, model: newModel(modes...),
 	}
 	w.desk = "unix://" + filepath.Join(w.dir, "desk")
@@ -72,11 +73,15 @@ func newWorld(t *testing.T, s *stack.Stack, bin, name string, c carrier, modes .
 	}
 	w.plantBystanders()
 	hub := end{dir: w.path("principal"), address: listen, monitor: fmt.Sprint("127.0.0.1:", w.port())}
-	w.principal = w.program("principal", hub, s.Cluster("hub"), w.home, append(c.principal(hub),
+	w.principal = w.program("principal", hub, s.Cluster("hub"), w.home, append(append(c.principal(hub), w.byDestination()...),
 		w.certificate("tls", throwaway.Principal, "--admin-listen", w.desk)...)...)
 	for _, e := range w.estates {
 		spoke := end{dir: w.path(e.name), address: e.line.Addr(), monitor: fmt.Sprint("127.0.0.1:", w.port())}
-		w.agents = append(w.agents, w.program("agent", spoke, s.Cluster("spoke"), e.spoke.home, append(c.agent(spoke),
+		flags := c.agent(spoke)
+		if e.spoke.mapped {
+			flags = append(flags, w.byDestination()...)
+		}
+		w.agents = append(w.agents, w.program("agent", spoke, w.spoke(), e.spoke.home, append(flags,
 			w.certificate("tls-client", e.name, "--agent-mode", e.mode.String())...)...))
 	}
 	w.run()
@@ -86,23 +91,30 @@ func newWorld(t *testing.T, s *stack.Stack, bin, name string, c carrier, modes .
 // settle makes room for an agent on both sides, and makes it known.
 func (w *world) settle(name string, h *holdings, listen string) {
 	t := w.t
-	spokeHome := name + "-spoke"
-	require.NoError(t, w.stack.Cluster("spoke").Namespace(t.Context(), spokeHome))
+	spokeHome, onHub := name+"-spoke", name
+	onSpoke := spokeHome
+	mapped := w.mapped && h.mode == resource.Managed // for others it is no other mapping
+	if mapped {
+		onHub, onSpoke = w.team(), w.team()
+		require.NoError(t, w.stack.Cluster("hub").Namespace(t.Context(), onHub))
+		require.NoError(t, w.spoke().Namespace(t.Context(), onSpoke))
+	}
+	require.NoError(t, w.spoke().Namespace(t.Context(), spokeHome))
 	output, err := exec.CommandContext(t.Context(), filepath.Join(w.bin, "argocd-agentctl"), "agent", "create", name, "--mode", h.mode.String(),
 		"--kubeconfig", w.stack.Cluster("hub").Kubeconfig(), "--principal-namespace", w.home, "--without-token").CombinedOutput()
 	require.NoError(t, err, string(output))
-	at := func(s resource.Side, cluster, apps, home string) site {
+	at := func(s resource.Side, cluster *stack.Cluster, apps, home string) site {
 		return site{
-			side: s, owner: (s == resource.Principal) == (h.mode == resource.Managed), agent: name, mode: h.mode,
-			client: w.stack.Cluster(cluster).Dynamic(), apps: apps, home: home,
+			side: s, owner: (s == resource.Principal) == (h.mode == resource.Managed), agent: name, mode: h.mode, mapped: mapped,
+			client: cluster.Dynamic(), apps: apps, home: home,
 		}
 	}
 	e := &estate{
 		holdings: h, name: name,
-		hub:       at(resource.Principal, "hub", name, w.home),
-		spoke:     at(resource.Agent, "spoke", spokeHome, spokeHome),
+		hub:       at(resource.Principal, w.stack.Cluster("hub"), onHub, w.home),
+		spoke:     at(resource.Agent, w.spoke(), onSpoke, spokeHome),
 		line:      newLine(t, name, w.port(), listen),
-		originals: map[key]string{}, ordered: map[string]bool{}, lost: map[string]bool{}, asked: map[string]bool{}, refresh: map[string]bool{},
+		originals: map[key]string{}, ordered: map[string]bool{}, lost: map[string]bool{}, asked: map[string]bool{}, ended: map[string]bool{}, refresh: map[string]bool{},
 	}
 	e.controller = newController(e.spoke)
 	w.estates = append(w.estates, e)
@@ -124,6 +136,26 @@ func (w *world) program(command string, e end, c *stack.Cluster, home string, ar
 	})
 	w.gates[p] = g
 	return p
+}
+
+// spoke returns the cluster of the agents. One that maps Applications by their destinations
+// takes all copies in its cluster for its own, and has another than those of other worlds.
+func (w *world) spoke() *stack.Cluster {
+	if w.mapped {
+		return w.stack.Cluster(apart)
+	}
+	return w.stack.Cluster("spoke")
+}
+
+// team is the namespace of Applications that are mapped by destination, on both sides.
+func (w *world) team() string { return w.home + "-team" }
+
+// byDestination returns the flags of a program that maps Applications so, if they are.
+func (w *world) byDestination() []string {
+	if !w.mapped {
+		return nil
+	}
+	return []string{"--destination-based-mapping", "--allowed-namespaces", w.team()}
 }
 
 // certificate returns the flags of a certificate, and more of them.
@@ -178,9 +210,9 @@ func (w *world) plantBystanders() {
 					continue // all of them are the agent's
 				}
 				k := key{kind, bystander}
-				u := s.object(k, 0, false)
+				u := s.object(k, 0, "")
 				if s.owner {
-					u.SetLabels(map[string]string{"argocd-agent.argoproj-labs.io/ignore-sync": "true"})
+					u.SetLabels(map[string]string{ignoreMark: "true"})
 				}
 				if kind == resource.Secret {
 					u.SetLabels(nil)

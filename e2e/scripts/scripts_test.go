@@ -43,6 +43,7 @@ func parameters(dir string, more map[string]func(*testscript.TestScript, bool, [
 		"halt":     halt,
 		"times":    times,
 		"port":     port,
+		"disk":     disk,
 		"proxy":    proxy,
 		"reverse":  reverse,
 		"append":   appendTo,
@@ -53,6 +54,7 @@ func parameters(dir string, more map[string]func(*testscript.TestScript, bool, [
 	return testscript.Params{
 		Dir:                 dir,
 		Cmds:                commands,
+		Condition:           condition,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {

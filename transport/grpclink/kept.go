@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 	"go.uber.org/zap"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/boltfile"
 	"github.com/argocd-fabric/argocd-agent/transport/packetlink"
 )
 
@@ -69,10 +69,7 @@ func openKept(path, agent string, t *trouble) (*kept, error) {
 
 func openBolt(path string) (db *bbolt.DB, err error) {
 	err = guarded(func() error {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: inUse})
-		if errors.Is(err, bolterrors.ErrTimeout) {
-			return errors.New("another process has it open")
-		}
+		db, err = boltfile.Open(path, inUse)
 		return err
 	})
 	return db, err

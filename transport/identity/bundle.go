@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -97,9 +98,9 @@ func (b Bundle) read(now time.Time) (*tls.Certificate, *x509.CertPool, error) {
 	leaf := cert.Leaf
 	switch {
 	case now.After(leaf.NotAfter):
-		return fail(fmt.Errorf("certificate %s of %q expired at %s; put another in its place: argocd-agentctl pki issue --upsert makes one", b.Cert.Where, leaf.Subject, leaf.NotAfter.UTC().Format(time.RFC3339)))
+		return fail(fmt.Errorf("certificate %s of %q expired at %s, and by this clock it is %s; put another in its place: argocd-agentctl pki issue --upsert makes one", b.Cert.Where, leaf.Subject, stamp(leaf.NotAfter), stamp(now)))
 	case now.Before(leaf.NotBefore):
-		return fail(fmt.Errorf("certificate %s of %q is not valid before %s", b.Cert.Where, leaf.Subject, leaf.NotBefore.UTC().Format(time.RFC3339)))
+		return fail(fmt.Errorf("certificate %s of %q is not valid before %s, and by this clock it is %s; one of the clocks is wrong, here or where it was issued", b.Cert.Where, leaf.Subject, stamp(leaf.NotBefore), stamp(now)))
 	}
 	between := x509.NewCertPool()
 	for _, der := range cert.Certificate[1:] {
@@ -112,8 +113,14 @@ func (b Bundle) read(now time.Time) (*tls.Certificate, *x509.CertPool, error) {
 	_, err = leaf.Verify(x509.VerifyOptions{
 		Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
-	if err != nil {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fail(fmt.Errorf("%q, by which certificate %s is signed, is valid from %s until %s, and by this clock it is %s; put another CA in its place, or set the clock", invalid.Cert.Subject, b.Cert.Where, stamp(invalid.Cert.NotBefore), stamp(invalid.Cert.NotAfter), stamp(now)))
+	case err != nil:
 		return fail(fmt.Errorf("certificate %s of %q does not belong to the CA in %s: %w", b.Cert.Where, leaf.Subject, b.CA.Where, err))
 	}
 	return &cert, pool, nil
 }
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
+	"github.com/argocd-fabric/argocd-agent/transport/boltfile"
 )
 
 // whereabouts keeps on which carrier each agent is, in a bbolt file. The methods that are not
@@ -24,7 +25,7 @@ var bucket = []byte("carriers")
 
 func (w *whereabouts) open() (err error) {
 	if err = os.MkdirAll(filepath.Dir(w.path), 0o700); err == nil {
-		w.db, err = bbolt.Open(w.path, 0o600, &bbolt.Options{Timeout: inUse})
+		w.db, err = boltfile.Open(w.path, inUse)
 	}
 	if err == nil {
 		err = w.db.Update(func(tx *bbolt.Tx) error {

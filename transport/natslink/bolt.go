@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/argocd-fabric/argocd-agent/transport/boltfile"
 )
 
 // Of the file of a copy: its buckets, its version, how long opening it waits for another
@@ -28,10 +29,7 @@ const (
 
 func openBolt(path string) (db *bbolt.DB, err error) {
 	err = guarded(func() error {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: copyInUse})
-		if errors.Is(err, bolterrors.ErrTimeout) {
-			return errors.New("another process has it open")
-		}
+		db, err = boltfile.Open(path, copyInUse)
 		return err
 	})
 	return db, err

@@ -336,6 +336,7 @@ func TestExternalTrust(t *testing.T) { everywhere(t, externalTrust) }
 
 func externalTrust(t *testing.T, at *place) {
 	tlstest.Run(t, tlstest.Adapter{
+		Mute: true, Elsewhere: true,
 		Hub: func(t *testing.T, c tlstest.Hub) (transport.Hub, string) {
 			e := openPlace(t, &place{pki: tlstest.NewAuthority(t), operator: at.operator, trust: c.Own.Server()})
 			of := e.hubConfig(t)

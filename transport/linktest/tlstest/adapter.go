@@ -22,6 +22,9 @@ type Adapter struct {
 	Hub func(*testing.T, Hub) (h transport.Hub, address string)
 	// Dialer returns an agent's end.
 	Dialer func(t *testing.T, agent, connect string, c End) transport.Dialer
+	// Mute says that an agent does not know why it is refused: its connection ends. Elsewhere
+	// says that the hub does not either: it has others listen.
+	Mute, Elsewhere bool
 	// Websocket has all agents come by websocket; nil is by none.
 	Websocket *Websocket
 }

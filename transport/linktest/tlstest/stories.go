@@ -24,6 +24,10 @@ func Run(t *testing.T, a Adapter) {
 	} {
 		t.Run(name, func(t *testing.T) { story(a.world(t, heartbeat)) })
 	}
+	if !a.Elsewhere {
+		t.Run("WrongClocks", func(t *testing.T) { wrongClocks(a.world(t, heartbeat)) })
+		t.Run("WrongHubsClock", func(t *testing.T) { wrongHubsClock(a.world(t, heartbeat)) })
+	}
 	t.Run("Passwords", func(t *testing.T) { passwords(t, a) })
 }
 
