@@ -47,10 +47,11 @@ func (s *stream) held(ctx context.Context, f func(row) error) (transport.Log, er
 
 // extend implements copyShelf.
 func (s *stream) extend(ctx context.Context, all []*nats.Msg, stored func(i int, seq uint64) error) error {
-	ctx, done := s.cond.bind(ctx)
-	defer done()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	good := s.cond.good()
+	for _, c := range []context.Context{ctx, good} {
+		if c.Err() != nil {
+			return context.Cause(c)
+		}
 	}
 	size := 0
 	for _, m := range all {
@@ -64,7 +65,7 @@ func (s *stream) extend(ctx context.Context, all []*nats.Msg, stored func(i int,
 		return err
 	}
 	for i, ack := range acks {
-		seq, err := s.acked(ctx, ack)
+		seq, err := s.acked(ctx, good, ack)
 		if err != nil {
 			return err
 		}
@@ -91,8 +92,8 @@ func (s *stream) publish(all []*nats.Msg) (epoch string, acks []jetstream.PubAck
 	return end.Epoch, acks, nil
 }
 
-// acked waits until one is stored, and returns its place.
-func (s *stream) acked(ctx context.Context, one jetstream.PubAckFuture) (uint64, error) {
+// acked waits until one is stored, while the stream is good, and returns its place.
+func (s *stream) acked(ctx, good context.Context, one jetstream.PubAckFuture) (uint64, error) {
 	size := one.Msg().Size()
 	select {
 	case ack := <-one.Ok():
@@ -105,6 +106,8 @@ func (s *stream) acked(ctx context.Context, one jetstream.PubAckFuture) (uint64,
 			s.vault.suspect()
 		}
 		return 0, fmt.Errorf("natslink: store %s: %w", one.Msg().Subject, err)
+	case <-good.Done():
+		return 0, context.Cause(good)
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -43,6 +44,9 @@ type stream struct {
 	cond  *condition
 	kick  chan struct{} // holds one element when it is to be made anew
 
+	home     string // its directory, if it is on this machine
+	messages string // where in it the messages are
+
 	remake sync.RWMutex // held for writing while the stream is made anew
 	mu     sync.Mutex
 	epoch  string
@@ -55,6 +59,8 @@ type stream struct {
 // settings is brought to these where that loses nothing, and refused otherwise.
 func newStream(ctx context.Context, v *vault, js jetstream.JetStream, c streamConfig) (*stream, error) {
 	s := &stream{streamConfig: c, vault: v, js: js, cond: newCondition(v.store), kick: make(chan struct{}, 1)}
+	s.home = filepath.Join(v.home, c.name)
+	s.messages = filepath.Join(s.home, "msgs")
 	// A machine that starts a whole fleet is slow, and to ask again makes it slower. Elsewhere a server may
 	// be gone that was asked.
 	patience := startPatience
@@ -103,7 +109,7 @@ func (s *stream) open(ctx context.Context) error {
 	}
 	var home os.FileInfo
 	if s.here() {
-		if home, err = os.Stat(s.home()); err != nil {
+		if home, err = os.Stat(s.home); err != nil {
 			return err
 		}
 	}
