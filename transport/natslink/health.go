@@ -39,7 +39,7 @@ func (s *stream) room(size int) error {
 	if !s.here() {
 		return nil
 	}
-	return room(s.dir, size)
+	return s.vault.disk.room(s.dir, size, time.Now())
 }
 
 // probe makes sure that files can be made where the messages are.
@@ -87,11 +87,14 @@ func (s *stream) moved(h health, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.health.whole, s.health.changed = now, time.Time{}
-	if now.Sub(found.ModTime()) > time.Minute { // else there may be two changes that look like one
+	if now.Sub(found.ModTime()) > trusted { // else there may be two changes that look like one
 		s.health.changed = found.ModTime()
 	}
 	return nil
 }
+
+// trusted is how old a change must be for the next to have another time.
+const trusted = 3 * time.Second
 
 // spoil has nothing put into the stream any more.
 func (s *stream) spoil(what string, err error) {

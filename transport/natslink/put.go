@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,9 +35,13 @@ func (s *stream) put(ctx context.Context, sender string, m *nats.Msg) error {
 	if err != nil {
 		return err
 	}
+	s.tail.add(epoch, row{ack.Sequence, strings.TrimPrefix(m.Subject, s.prefix), kept(m.Header), m.Data})
 	s.advance(epoch, ack.Sequence)
 	return nil
 }
+
+// had implements logShelf.
+func (s *stream) had(upto position) { s.tail.had(upto) }
 
 // held implements logShelf.
 func (s *stream) held(ctx context.Context, f func(row) error) (transport.Log, error) {
