@@ -26,6 +26,9 @@
 // the sign of life, and the whole protocol between the two processes: no part of the
 // JetStream API crosses the link.
 //
+// What was put into the log a moment ago is said from memory (see tail): to have the server give it back
+// took as long as to store it. A process that has not put it there reads it.
+//
 // The agent asks with each heartbeat, and is answered: so either hears the other. With its ask it says
 // that it has the principal's, which may wait for several heartbeats then (see voucher). An agent that
 // does not ask, since its disk is slow, is asked with each.
@@ -99,6 +102,19 @@
 // heartbeat of 8 seconds, an ask of 109 bytes and an answer of 58, of which 66 are subjects and 44 TLS; and
 // a PING and its PONG of 28 each. The rest is live streams that nobody uses (see calmAfter), and the
 // principal's own asks.
+//
+// # What it costs
+//
+// For a message that the peer waits for, of 1 KB, both ends together took 650 µs of a processor where each
+// has a server and take 470, and 360 where the agent has none and take 310. Three parts in four of it are the
+// servers': they store it, twice, by way of several goroutines each, and write to the file with each message. The
+// rest is to compress and take apart the message, and system calls of TLS: an ask and an answer for each, as
+// messages come one by one. The thin client's disk is what the other direction waits for: it is made sure
+// of each time.
+//
+// A Link that has nothing to do looks four times a second whether its peer is there, and the keeper once
+// whether the files of each stream are. With many agents that is as much as some hundred messages: so all
+// Links look at the same moments, and each look is cheap.
 //
 // # Where TCP does not pass
 //
