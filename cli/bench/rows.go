@@ -48,7 +48,7 @@ func flowRows() []Row {
 			Usage: "see how many statuses a second the principal takes in, and what they cost it",
 			Text: "Statuses of 1 KiB of all Applications are changed once, and again once the hub's store has all of\n" +
 				"them: none is replaced on its way. All agents share the processors with the principal.",
-			Limits: "The processors, which the agents' process takes more of than the principal's. Of the principal's time over gRPC some 15 % are for collecting garbage, 8 % for system calls and 6 % for the stacks of goroutines that grow; the rest is spread over gRPC and TLS, taking the message apart, deciding, and the store. What runs each second for every agent counts too: the slower it goes, the more.",
+			Limits: "The processors, which the agents' process takes more of than the principal's. Of the principal's time over gRPC some 15 % are for collecting garbage, 8 % for system calls and 6 % for the stacks of goroutines that grow; the rest is spread over gRPC and TLS, taking the message apart, deciding, and the store. Over NATS more than a third is the server's, which stores each status and hands it from goroutine to goroutine, a quarter the link's, which asks for each anew as they come one by one, and a quarter the session's and the store's. What runs each second for every agent counts too: the slower it goes, the more.",
 			Flags:  common(3, carried(fleet.GRPC), agents(1000), apps(5), duration(20*time.Second)),
 			Page:   [][]string{{"--transport", "grpc", "--duration", "5s"}, {"--transport", "nats-client", "--duration", "5s"}, {"--transport", "nats", "--agents", "200", "--duration", "5s"}},
 			Long:   each(nil, fleet.GRPC, fleet.Client),

@@ -109,7 +109,7 @@ func (a answer) marshalBrief(to ask, s *squeezer) ([]byte, error) {
 		b[1] |= flagMoved
 		b = binary.AppendUvarint(appendText(b, epoch), a.Upto.Seq)
 	}
-	rows, squeezed := s.squeeze(a.marshalRows(nil))
+	rows, squeezed := s.squeeze(a.marshalRows(make([]byte, 0, a.size())))
 	if squeezed {
 		b[1] |= flagSqueezed
 	}

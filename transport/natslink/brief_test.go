@@ -110,7 +110,7 @@ func TestWhoAsksByAMarkThatIsUnknownIsToldWho(t *testing.T) {
 	q := ask{Have: position{Seq: 1}, Hold: 1000, brief: &brief{from: markOf("a rival"), knows: markOf(l.hello.Link), log: markOf("?")}}
 	data, err := q.marshal()
 	require.NoError(t, err)
-	m, err := south.wire.request(t.Context(), south.asks, data)
+	m, err := south.wire.request(t.Context(), south.asks, data, time.Minute, nil)
 	require.NoError(t, err)
 	a, err := unmarshalAnswer(m.Data, q, hello{}, south.squeeze)
 	require.NoError(t, err)

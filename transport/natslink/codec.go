@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
+	"time"
 
 	cejs "github.com/cloudevents/sdk-go/protocol/nats_jetstream/v2"
 	"github.com/cloudevents/sdk-go/v2/binding"
+	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -46,17 +47,11 @@ func encode(prefix string, m transport.Message) (*nats.Msg, error) {
 	if err := m.Event.Validate(); err != nil {
 		return nil, fmt.Errorf("event is invalid: %w", err)
 	}
-	var body body
-	header, err := cejs.WriteMsg(context.Background(), (*binding.EventMessage)(&m.Event), &body)
-	if err != nil {
-		return nil, fmt.Errorf("encode event: %w", err)
-	}
+	header := attributes(m.Event)
 	size := 0
 	for k, values := range header {
-		for i := range values {
-			values[i] = escapeHeader(values[i])
-			size += len(k) + len(values[i]) + len(": \r\n")
-		}
+		values[0] = escapeHeader(values[0])
+		size += len(k) + len(values[0]) + len(": \r\n")
 	}
 	if size > maxHeaders {
 		return nil, fmt.Errorf("%d bytes of headers: %w", size, transport.ErrTooLarge)
@@ -64,19 +59,40 @@ func encode(prefix string, m transport.Message) (*nats.Msg, error) {
 	if !m.Tombstone() {
 		header.Set(digestHeader, escapeHeader(m.Digest))
 	}
-	return &nats.Msg{Subject: prefix + encodeKey(m.Key), Header: header, Data: body}, nil
+	return &nats.Msg{Subject: prefix + encodeKey(m.Key), Header: header, Data: m.Event.Data()}, nil
 }
 
 var errBadKey = errors.New("a key is 1 to 1024 bytes without NUL")
 
-// A body takes an event's data without copying what it can borrow.
-type body []byte
-
-// ReadFrom makes b what r holds.
-func (b *body) ReadFrom(r io.Reader) (int64, error) {
-	data, err := io.ReadAll(r)
-	*b = data
-	return int64(len(data)), err
+// attributes returns what an event says of itself as headers, as the CloudEvents SDK does; its way there
+// costs as much as to compress the event.
+func attributes(e event.Event) nats.Header {
+	c := e.Context.AsV1()
+	header := make(nats.Header, 10+len(c.Extensions))
+	values := make([]string, 0, 10+len(c.Extensions))
+	set := func(name, value string) {
+		values = append(values, value)
+		header[ceHeader+name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	set("specversion", event.CloudEventsVersionV1)
+	set("id", c.ID)
+	set("source", c.Source.String())
+	set("type", c.Type)
+	for name, value := range map[string]*string{"datacontenttype": c.DataContentType, "subject": c.Subject} {
+		if value != nil {
+			set(name, *value)
+		}
+	}
+	if c.DataSchema != nil {
+		set("dataschema", c.DataSchema.String())
+	}
+	if c.Time != nil {
+		set("time", c.Time.Format(time.RFC3339Nano))
+	}
+	for name, value := range c.Extensions {
+		set(name, fmt.Sprint(value))
+	}
+	return header
 }
 
 // decode returns the Message that encode has made m of.
@@ -89,15 +105,9 @@ func decode(prefix string, m *nats.Msg) (transport.Message, error) {
 	if err != nil {
 		return transport.Message{}, err
 	}
-	header := make(nats.Header, len(m.Header))
-	for k, values := range m.Header {
-		if strings.HasPrefix(k, ceHeader) && len(values) > 0 {
-			value, err := url.PathUnescape(values[0])
-			if err != nil {
-				return transport.Message{}, fmt.Errorf("header %.80q: %w", k, err)
-			}
-			header[k] = []string{value}
-		}
+	header, err := unescaped(m.Header)
+	if err != nil {
+		return transport.Message{}, err
 	}
 	data := m.Data
 	if len(data) == 0 {
@@ -117,14 +127,36 @@ func decode(prefix string, m *nats.Msg) (transport.Message, error) {
 	return transport.Message{Key: key, Digest: digest, Event: *event}, nil
 }
 
+// unescaped returns the headers of an event as they were before escapeHeader, and no others.
+func unescaped(all nats.Header) (nats.Header, error) {
+	header := make(nats.Header, len(all))
+	for k, values := range all {
+		if !strings.HasPrefix(k, ceHeader) || len(values) == 0 {
+			continue
+		}
+		if strings.IndexByte(values[0], '%') >= 0 {
+			value, err := url.PathUnescape(values[0])
+			if err != nil {
+				return nil, fmt.Errorf("header %.80q: %w", k, err)
+			}
+			values = []string{value}
+		}
+		header[k] = values[:1]
+	}
+	return header, nil
+}
+
 // escapeHeader escapes what a NATS header would change: line breaks, other control
 // characters, and spaces at the ends. It is the escaping of CloudEvents over HTTP.
 func escapeHeader(s string) string {
+	if strings.IndexFunc(s, changed) < 0 && !strings.HasPrefix(s, " ") && !strings.HasSuffix(s, " ") {
+		return s
+	}
 	var b bytes.Buffer
 	for i := range len(s) {
 		c := s[i]
 		edge := i == 0 || i == len(s)-1
-		if c < ' ' || c == 0x7f || c == '%' || (c == ' ' && edge) {
+		if changed(rune(c)) || (c == ' ' && edge) {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
@@ -132,3 +164,6 @@ func escapeHeader(s string) string {
 	}
 	return b.String()
 }
+
+// changed reports whether a header cannot hold c.
+func changed(c rune) bool { return c < ' ' || c == 0x7f || c == '%' }

@@ -1,11 +1,14 @@
 package natslink
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 
+	cejs "github.com/cloudevents/sdk-go/protocol/nats_jetstream/v2"
+	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -85,6 +88,27 @@ func TestMessagesSurviveEncoding(t *testing.T) {
 		require.Equal(t, m.Event.Context.AsV1(), back.Event.Context.AsV1())
 		require.Equal(t, m.Event.Data(), back.Event.Data())
 	})
+}
+
+// TestHeadersAreThoseOfTheSDK: what an event says of itself is stored as the CloudEvents SDK would.
+func TestHeadersAreThoseOfTheSDK(t *testing.T) {
+	bare := event.New()
+	bare.SetID("id")
+	bare.SetSource("/source")
+	bare.SetType("type")
+	full := bare.Clone()
+	full.SetSubject("subject")
+	full.SetTime(time.Unix(1, 20).In(time.FixedZone("east", 3600)))
+	full.SetDataSchema("https://example.com/schema")
+	full.SetExtension("text", "a b")
+	full.SetExtension("flag", true)
+	full.SetExtension("number", 7)
+	require.NoError(t, full.SetData(event.ApplicationJSON, []byte("{}")))
+	for _, e := range []event.Event{bare, full} {
+		want, err := cejs.WriteMsg(t.Context(), (*binding.EventMessage)(&e), &bytes.Buffer{})
+		require.NoError(t, err)
+		require.Equal(t, want, attributes(e))
+	}
 }
 
 func TestMessagesThatAreRefused(t *testing.T) {

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -144,7 +146,7 @@ func (n *node) lost() error {
 // space notes whether there is room on the disk.
 func (n *node) space() {
 	full := origin{what: StoreFull}
-	if err := room(n.options.StoreDir, 0); errors.Is(err, transport.ErrFull) {
+	if err := n.disk.room(n.options.StoreDir, 0, time.Now()); errors.Is(err, transport.ErrFull) {
 		n.troubles.begin(full, err)
 	} else if n.store.usable() == nil {
 		n.troubles.end(full)
@@ -155,14 +157,32 @@ func (n *node) space() {
 // smaller ones and not before it is restarted, once it has failed to write one.
 const reserve = 32 << 20
 
+// A space knows whether there is room on a disk. One that has plenty is not asked for each message.
+type space struct {
+	plenty atomic.Int64 // until when there is, in Unix nanoseconds
+}
+
+// Of how much free space, beyond what must stay free, nothing that anybody writes takes all before it is
+// looked at again.
+const (
+	ample    = 4 << 30
+	ampleFor = 100 * time.Millisecond
+)
+
 // room returns ErrFull if a message of size bytes would leave too little free space in dir.
-func room(dir string, size int) error {
+func (s *space) room(dir string, size int, now time.Time) error {
+	if size < ample && now.UnixNano() < s.plenty.Load() {
+		return nil
+	}
 	free, err := freeSpace(dir)
 	if err != nil {
 		return fmt.Errorf("natslink: free space of %s: %w", dir, err)
 	}
 	if free < reserve+uint64(size) {
 		return fmt.Errorf("%w: %d MiB are free in %s, and %d must be", transport.ErrFull, free>>20, dir, reserve>>20)
+	}
+	if free > reserve+ample {
+		s.plenty.Store(now.Add(ampleFor).UnixNano())
 	}
 	return nil
 }

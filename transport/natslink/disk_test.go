@@ -329,9 +329,9 @@ func TestDirectoriesAreRemoved(t *testing.T) {
 			path  func(s *siteUnderTest) string
 			whats []string
 		}{
-			"log":     {func(s *siteUnderTest) string { return s.node.find(s.log).home() }, []string{LogLost}},
-			"copy":    {func(s *siteUnderTest) string { return s.node.find(s.copy).home() }, []string{CopyLost}},
-			"msgs":    {func(s *siteUnderTest) string { return filepath.Join(s.node.find(s.log).home(), "msgs") }, []string{LogLost}},
+			"log":     {func(s *siteUnderTest) string { return s.node.find(s.log).home }, []string{LogLost}},
+			"copy":    {func(s *siteUnderTest) string { return s.node.find(s.copy).home }, []string{CopyLost}},
+			"msgs":    {func(s *siteUnderTest) string { return filepath.Join(s.node.find(s.log).home, "msgs") }, []string{LogLost}},
 			"streams": {func(s *siteUnderTest) string { return filepath.Join(s.dir, "jetstream") }, []string{LogLost}},
 			"all":     {func(s *siteUnderTest) string { return s.dir }, []string{StoreLost}},
 		} {
@@ -353,8 +353,8 @@ func TestDirectoriesAreRemoved(t *testing.T) {
 					return lost && again
 				})
 				s.settled(t, "after")
-				require.DirExists(t, s.node.find(s.log).home())
-				require.DirExists(t, s.node.find(s.copy).home())
+				require.DirExists(t, s.node.find(s.log).home)
+				require.DirExists(t, s.node.find(s.copy).home)
 			})
 		}
 	}

@@ -175,7 +175,7 @@ func sendUntilRefused(t *testing.T, l transport.Link) {
 }
 
 func readOnlyStore(t *testing.T, s *siteUnderTest) {
-	msgs := filepath.Join(s.node.find(s.log).home(), "msgs")
+	msgs := filepath.Join(s.node.find(s.log).home, "msgs")
 	chmod(t, 0o500, s.dir, msgs)
 	sendUntilRefused(t, s.link)
 	s.awaitTrouble(t, StoreReadOnly)
@@ -188,7 +188,7 @@ func readOnlyStore(t *testing.T, s *siteUnderTest) {
 }
 
 func readOnlyStream(t *testing.T, s *siteUnderTest) {
-	msgs := filepath.Join(s.node.find(s.log).home(), "msgs")
+	msgs := filepath.Join(s.node.find(s.log).home, "msgs")
 	chmod(t, 0o500, msgs)
 	sendUntilRefused(t, s.link)
 	trouble := s.awaitTrouble(t, LogReadOnly)

@@ -149,7 +149,7 @@ func (e *embedded) way(agent string) (way, error) {
 	}
 	return way{
 		wire:      newOwnWire(nc, names{agent}.hubInbox()),
-		reachable: func() bool { return e.node.interest(account, names{agent}.askUp()) },
+		reachable: newEar(e.node, account, names{agent}.askUp()).hears,
 		session:   func() uint64 { return e.node.connected(e.guard.session(agent)) },
 		sever:     e.node.sever,
 	}, nil

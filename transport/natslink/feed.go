@@ -206,6 +206,7 @@ func (f *feed) serve(ctx context.Context, a *asked) (served bool, err error) {
 	if have.Epoch != end.Epoch || have.Seq > end.Seq {
 		have = position{Epoch: end.Epoch} // of another log, or of one that was set back
 	}
+	f.log.had(a.Have)
 	if a.Have == end {
 		return false, nil
 	}

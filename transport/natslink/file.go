@@ -26,6 +26,7 @@ const copyFile = "nats-copy.db"
 type file struct {
 	streamConfig
 	path     string
+	disk     space
 	troubles *troubles
 
 	opening sync.RWMutex // held for writing while it is opened, or closed
@@ -159,7 +160,7 @@ func (f *file) write(all []*nats.Msg, now time.Time) (first uint64, err error) {
 	for _, m := range all {
 		size += m.Size()
 	}
-	switch err := room(f.dir, size); {
+	switch err := f.disk.room(f.dir, size, now); {
 	case err != nil:
 		return 0, err
 	case f.db == nil:

@@ -146,14 +146,17 @@ func appendRow(b []byte, r row) []byte {
 	b = binary.AppendUvarint(b, r.seq)
 	b = appendText(b, r.tail)
 	b = binary.AppendUvarint(b, uint64(len(r.header)))
-	for _, k := range slices.Sorted(maps.Keys(r.header)) { // in an order that repeats itself
+	var room [usualHeaders]string
+	names := slices.AppendSeq(room[:0], maps.Keys(r.header))
+	slices.Sort(names) // in an order that repeats itself
+	for _, k := range names {
 		b = appendText(b, k)
 		b = appendText(b, r.header[k][0])
 	}
-	return appendText(b, string(r.data))
+	return appendText(b, r.data)
 }
 
-func appendText(b []byte, s string) []byte {
+func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
@@ -227,13 +230,21 @@ func (f *frame) text() []byte {
 
 // row reads a row that has so many bytes of headers at most.
 func (f *frame) row(headers int) row {
-	r := row{seq: f.number(), tail: string(f.text()), header: nats.Header{}}
+	r := row{seq: f.number(), tail: string(f.text())}
 	start := len(f.rest)
-	for n := f.number(); n > 0 && !f.bad; n-- {
+	n := f.number()
+	likely := min(n, usualHeaders) // a peer may say any number
+	r.header = make(nats.Header, likely)
+	values := make([]string, 0, likely)
+	for ; n > 0 && !f.bad; n-- {
 		k := string(f.text())
-		r.header[k] = []string{string(f.text())}
+		values = append(values, string(f.text()))
+		r.header[k] = values[len(values)-1 : len(values) : len(values)]
 		f.bad = f.bad || start-len(f.rest) > headers
 	}
 	r.data = f.text()
 	return r
 }
+
+// usualHeaders is more than what a row has, of ours.
+const usualHeaders = 20

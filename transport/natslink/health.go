@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -15,6 +14,8 @@ import (
 // A health is what is known of how well a stream is. The stream's lock guards it.
 type health struct {
 	home    os.FileInfo // the directory that it was opened in
+	whole   time.Time   // when the messages in it were seen last
+	changed time.Time   // when anything there, but not deeper, had been made or removed by then
 	doomed  bool        // it is to be made anew
 	ill     bool        // a trouble other than quota was begun, and not ended
 	tried   time.Time   // when it was last had go on, after which it has not failed
@@ -32,27 +33,24 @@ func (s *stream) trouble(what string) origin { return origin{s.agent, s.part + w
 // here reports whether the stream is on this machine's disk.
 func (s *stream) here() bool { return s.vault.home != "" }
 
-// home is the directory of the stream, if it is here.
-func (s *stream) home() string { return filepath.Join(s.vault.home, s.name) }
-
 // room returns ErrFull if a message of size bytes would leave too little free space. Servers
 // elsewhere see to their own disks.
 func (s *stream) room(size int) error {
 	if !s.here() {
 		return nil
 	}
-	return room(s.dir, size)
+	return s.vault.disk.room(s.dir, size, time.Now())
 }
 
 // probe makes sure that files can be made where the messages are.
-func (s *stream) probe() error { return probe(filepath.Join(s.home(), "msgs")) }
+func (s *stream) probe() error { return probe(s.messages) }
 
 // glance looks at what is cheap to see.
 func (s *stream) glance(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	h := s.health
 	s.mu.Unlock()
-	switch err := s.moved(h.home); {
+	switch err := s.moved(h, now); {
 	case h.doomed:
 		signal(s.kick)
 	case err != nil:
@@ -65,24 +63,38 @@ func (s *stream) glance(ctx context.Context, now time.Time) {
 	}
 }
 
-// moved returns an error if the files of the stream are not where they were.
-func (s *stream) moved(home os.FileInfo) error {
+// moved returns an error if the files of the stream are not where they were. Where nothing was made or
+// removed since they were seen, they need not be looked for each time.
+func (s *stream) moved(h health, now time.Time) error {
 	if !s.here() || !s.remake.TryRLock() {
 		return nil // we cannot see them, or they are being made anew
 	}
 	defer s.remake.RUnlock()
-	found, err := os.Stat(s.home())
-	if err == nil && !os.SameFile(home, found) {
-		return fmt.Errorf("%s is another directory than before", s.home())
+	found, err := os.Stat(s.home)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return err
+	case err != nil:
+		return nil // whatever else it is, it is not gone
+	case !os.SameFile(h.home, found):
+		return fmt.Errorf("%s is another directory than before", s.home)
+	case found.ModTime().Equal(h.changed) && now.Sub(h.whole) < lookEvery:
+		return nil
 	}
-	if err == nil {
-		_, err = os.Stat(filepath.Join(s.home(), "msgs"))
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err = os.Stat(s.messages); errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return nil // whatever else it is, it is not gone
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health.whole, s.health.changed = now, time.Time{}
+	if now.Sub(found.ModTime()) > trusted { // else there may be two changes that look like one
+		s.health.changed = found.ModTime()
+	}
+	return nil
 }
+
+// trusted is how old a change must be for the next to have another time.
+const trusted = 3 * time.Second
 
 // spoil has nothing put into the stream any more.
 func (s *stream) spoil(what string, err error) {

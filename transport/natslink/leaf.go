@@ -237,7 +237,7 @@ func (l *Leaf) dial(ctx context.Context, d *dialed) error {
 	d.link, err = openLink(linkConfig{
 		name: l.config.Agent, peer: "principal", wire: newOwnWire(wire, n.agentInbox()), log: log, copy: kept, sent: n.up(), heard: n.down(),
 		answers: n.askUp(), asks: n.askDown(), says: n.streamsUp(), hears: n.streamsDown(),
-		reachable: func() bool { return d.node.interest(linkAccount, n.askDown()) },
+		reachable: newEar(d.node, linkAccount, n.askDown()).hears,
 		session:   d.node.upstream,
 		sever:     d.node.sever,
 		rival:     func(time.Duration) {}, // there is one principal at an address

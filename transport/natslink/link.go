@@ -14,8 +14,15 @@ import (
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
 
-// tick is how often a Link looks whether there is still a connection.
-const tick = 250 * time.Millisecond
+// tick is how often a Link looks whether there is still a connection. It looks at a multiple of grain, as
+// the others do, so that a process of many Links that have nothing to do wakes up for some at once.
+const (
+	tick  = 250 * time.Millisecond
+	grain = tick / 10
+)
+
+// untilTick returns how long it is to the next look.
+func untilTick(now time.Time) time.Duration { return now.Truncate(grain).Add(tick).Sub(now) }
 
 // A linkConfig is what both ends of a Link need, each for its own side.
 type linkConfig struct {
@@ -243,15 +250,16 @@ func cause(ctx context.Context, err error) error {
 
 // watch looks whether the connection and the streams are still there.
 func (l *link) watch() {
-	ticks := time.NewTicker(tick)
-	defer ticks.Stop()
+	next := time.NewTimer(untilTick(time.Now()))
+	defer next.Stop()
 	streams := time.NewTicker(4 * l.heartbeat)
 	defer streams.Stop()
 	var line line
 	var bearing bearing
 	for {
 		select {
-		case now := <-ticks.C:
+		case now := <-next.C:
+			next.Reset(untilTick(now))
 			linked, session := l.reachable(), l.session()
 			l.with.look(now)
 			l.streams.look(session, now)

@@ -148,6 +148,9 @@ func (l *memory) held(context.Context, func(row) error) (transport.Log, error) {
 	return transport.Log{Epoch: l.epoch}, nil
 }
 
+// had implements logShelf: what a key has had last is kept.
+func (l *memory) had(position) {}
+
 // check implements logShelf: it is lost with its process only.
 func (l *memory) check(context.Context) (lost bool, err error) { return false, nil }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -47,10 +48,11 @@ type node struct {
 	options *server.Options
 	account string // that all JetStream is in
 	log     *zap.Logger
-	secret  string            // what the connections of this process prove themselves with
-	fatal   chan error        // why the server cannot go on; read by the keeper
-	blame   func(string) bool // told the server's errors; reports whether they are somebody else's fault
-	making  sync.Mutex        // held while an account is made
+	secret  string                   // what the connections of this process prove themselves with
+	fatal   chan error               // why the server cannot go on; read by the keeper
+	blame   func(string) bool        // told the server's errors; reports whether they are somebody else's fault
+	making  sync.Mutex               // held while an account is made
+	up      atomic.Pointer[upstream] // the connection to the hub that was found last
 
 	mu     sync.Mutex
 	server *server.Server
@@ -301,13 +303,6 @@ func (n *node) connectOnce(user, inbox string) (*nats.Conn, error) {
 			n.log.Warn("NATS connection within the process", zap.String("user", user), zap.Error(err))
 		}),
 	)
-}
-
-// interest reports whether somebody, here or behind the link, listens to subject in
-// account.
-func (n *node) interest(account, subject string) bool {
-	a, err := n.current().LookupAccount(account)
-	return err == nil && a.SubscriptionInterest(subject)
 }
 
 // A doorman decides who may connect.

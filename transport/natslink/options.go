@@ -52,13 +52,25 @@ func (n *node) monitorAddr() string {
 	return ""
 }
 
-// upstream returns the number of the connection to the hub, 0 if there is none.
+// upstream returns the number of the connection to the hub, 0 if there is none. To list those that there
+// are is much more than to see whether the last that was found is still there.
 func (n *node) upstream() uint64 {
-	z, err := n.current().Leafz(nil)
+	s := n.current()
+	if last := n.up.Load(); last != nil && last.of == s && s.GetLeafNode(last.id) != nil {
+		return last.id
+	}
+	z, err := s.Leafz(nil)
 	if err != nil || len(z.Leafs) == 0 {
 		return 0
 	}
+	n.up.Store(&upstream{s, z.Leafs[0].ID})
 	return z.Leafs[0].ID
+}
+
+// An upstream is a connection to the hub, by its number on a server.
+type upstream struct {
+	of *server.Server
+	id uint64
 }
 
 // connected returns id if the connection with that number is open, and 0 if not.

@@ -227,14 +227,15 @@ func (p *puller) request(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	p.waited = time.Duration(q.Hold) * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, p.waited+p.hold)
-	defer cancel()
-	defer p.unless(ctx, cancel)()
+	select {
+	case <-p.interrupt: // meant for an ask before
+	default:
+	}
 	p.asks(q, p.hold, time.Now())
 	defer p.asks(ask{}, p.hold, time.Time{})
-	m, err := p.wire.request(ctx, p.ask, data)
+	m, err := p.wire.request(ctx, p.ask, data, p.waited+p.hold, p.interrupt)
 	switch {
-	case errors.Is(err, nats.ErrNoResponders), ctx.Err() != nil:
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, errUnanswered), ctx.Err() != nil:
 		return answer{}, errAway
 	case err != nil:
 		return answer{}, fmt.Errorf("natslink: ask the peer: %w", err)
@@ -278,27 +279,6 @@ func (p *puller) held(number uint64, at time.Time) {
 	}
 }
 
-// unless cancels an ask that is of no use any more. The function that it returns ends it.
-func (p *puller) unless(ctx context.Context, cancel context.CancelFunc) func() {
-	select {
-	case <-p.interrupt: // meant for an ask before
-	default:
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case <-p.interrupt:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
 // store puts the rows of a into the copy, and gives them to the reader.
 func (p *puller) store(ctx context.Context, a answer) error {
 	all := make([]*nats.Msg, 0, len(a.rows))
@@ -326,18 +306,19 @@ func (p *puller) store(ctx context.Context, a answer) error {
 	return err
 }
 
-// stored returns r as it is put into the copy: nothing of its headers but the event's and
-// the digest, since others would tell the server to do something.
+// stored returns r, which nobody else has, as it is put into the copy: nothing of its headers but the
+// event's and the digest, since others would tell the server to do something.
 func (p *puller) stored(r row, at position) *nats.Msg {
-	m := &nats.Msg{Subject: p.prefix + r.tail, Header: nats.Header{}, Data: r.data}
 	for k, values := range r.header {
 		if strings.HasPrefix(k, ceHeader) || k == digestHeader {
-			m.Header[k] = values[:1]
+			r.header[k] = values[:1]
+		} else {
+			delete(r.header, k)
 		}
 	}
-	m.Header.Set(epochHeader, at.Epoch)
-	m.Header.Set(seqHeader, strconv.FormatUint(at.Seq, 10))
-	return m
+	r.header.Set(epochHeader, at.Epoch)
+	r.header.Set(seqHeader, strconv.FormatUint(at.Seq, 10))
+	return &nats.Msg{Subject: p.prefix + r.tail, Header: r.header, Data: r.data}
 }
 
 // again looks at what the copy holds after something went wrong with it, and makes it

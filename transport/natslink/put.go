@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,9 +35,13 @@ func (s *stream) put(ctx context.Context, sender string, m *nats.Msg) error {
 	if err != nil {
 		return err
 	}
+	s.tail.add(epoch, row{ack.Sequence, strings.TrimPrefix(m.Subject, s.prefix), kept(m.Header), m.Data})
 	s.advance(epoch, ack.Sequence)
 	return nil
 }
+
+// had implements logShelf.
+func (s *stream) had(upto position) { s.tail.had(upto) }
 
 // held implements logShelf.
 func (s *stream) held(ctx context.Context, f func(row) error) (transport.Log, error) {
@@ -47,10 +52,11 @@ func (s *stream) held(ctx context.Context, f func(row) error) (transport.Log, er
 
 // extend implements copyShelf.
 func (s *stream) extend(ctx context.Context, all []*nats.Msg, stored func(i int, seq uint64) error) error {
-	ctx, done := s.cond.bind(ctx)
-	defer done()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	good := s.cond.good()
+	for _, c := range []context.Context{ctx, good} {
+		if c.Err() != nil {
+			return context.Cause(c)
+		}
 	}
 	size := 0
 	for _, m := range all {
@@ -64,7 +70,7 @@ func (s *stream) extend(ctx context.Context, all []*nats.Msg, stored func(i int,
 		return err
 	}
 	for i, ack := range acks {
-		seq, err := s.acked(ctx, ack)
+		seq, err := s.acked(ctx, good, ack)
 		if err != nil {
 			return err
 		}
@@ -91,8 +97,8 @@ func (s *stream) publish(all []*nats.Msg) (epoch string, acks []jetstream.PubAck
 	return end.Epoch, acks, nil
 }
 
-// acked waits until one is stored, and returns its place.
-func (s *stream) acked(ctx context.Context, one jetstream.PubAckFuture) (uint64, error) {
+// acked waits until one is stored, while the stream is good, and returns its place.
+func (s *stream) acked(ctx, good context.Context, one jetstream.PubAckFuture) (uint64, error) {
 	size := one.Msg().Size()
 	select {
 	case ack := <-one.Ok():
@@ -105,6 +111,8 @@ func (s *stream) acked(ctx context.Context, one jetstream.PubAckFuture) (uint64,
 			s.vault.suspect()
 		}
 		return 0, fmt.Errorf("natslink: store %s: %w", one.Msg().Subject, err)
+	case <-good.Done():
+		return 0, context.Cause(good)
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}

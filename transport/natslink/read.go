@@ -37,6 +37,9 @@ var errNoStream = errors.New("stream is gone")
 // It is the server's direct batch get. A consumer would do the same with more state: one
 // that must be made, that may vanish, and that takes 10 ms to stop.
 func (s *stream) read(ctx context.Context, seq uint64) (batch, error) {
+	if rows, ok := s.tail.from(seq, s.end()); ok {
+		return batch{rows: rows}, nil
+	}
 	s.vault.gate.RLock()
 	defer s.vault.gate.RUnlock()
 	epoch := s.end().Epoch
@@ -198,11 +201,5 @@ func (s *stream) row(m *nats.Msg) (row, error) {
 	if !ok {
 		return row{}, fmt.Errorf("message %d of foreign subject", seq)
 	}
-	r := row{seq: seq, tail: tail, header: nats.Header{}, data: m.Data}
-	for k, values := range m.Header {
-		if len(values) > 0 && !strings.HasPrefix(k, "Nats-") {
-			r.header[k] = values
-		}
-	}
-	return r, nil
+	return row{seq: seq, tail: tail, header: kept(m.Header), data: m.Data}, nil
 }

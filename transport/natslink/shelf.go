@@ -33,6 +33,8 @@ type logShelf interface {
 	put(ctx context.Context, sender string, m *nats.Msg) error
 	// held calls f with each row if they outlive this process, and returns the rest of a Log.
 	held(ctx context.Context, f func(row) error) (transport.Log, error)
+	// had takes in that the peer has all up to a place: it will hardly ask for it again.
+	had(upto position)
 	// check finds out whether what was put there is still there, and begins anew if not.
 	check(ctx context.Context) (lost bool, err error)
 }

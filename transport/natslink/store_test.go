@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -275,11 +276,12 @@ func TestPurgedStreamsAreBegunAnew(t *testing.T) {
 
 func TestDiskIsNotFilledUp(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, room(dir, 1))
-	err := room(dir, math.MaxInt)
+	var disk space
+	require.NoError(t, disk.room(dir, 1, time.Now()))
+	err := disk.room(dir, math.MaxInt, time.Now())
 	require.ErrorIs(t, err, transport.ErrFull)
 	require.ErrorContains(t, err, dir)
-	require.Error(t, room(filepath.Join(dir, "gone"), 1))
+	require.Error(t, (&space{}).room(filepath.Join(dir, "gone"), 1, time.Now()))
 }
 
 func TestFullServerIsTold(t *testing.T) {

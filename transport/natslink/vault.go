@@ -20,6 +20,7 @@ type vault struct {
 	replicas int           // of each stream; 0 is that it is not for us to say
 	troubles *troubles
 	store    *condition
+	disk     space
 	suspects chan struct{} // holds one element when the store may be in trouble
 	gate     sync.RWMutex  // held for writing while streams are closed and opened: they seem to be gone meanwhile
 

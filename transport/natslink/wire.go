@@ -3,6 +3,7 @@ package natslink
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -18,8 +19,9 @@ type wire interface {
 	Publish(subject string, data []byte) error
 	// Subscribe has f called, by one goroutine, with what is said on a subject, until Close.
 	Subscribe(subject string, f nats.MsgHandler) (*nats.Subscription, error)
-	// request asks, and returns the answer. It returns nats.ErrNoResponders if nobody listens.
-	request(ctx context.Context, subject string, data []byte) (*nats.Msg, error)
+	// request asks, and returns the answer. It returns nats.ErrNoResponders if nobody listens, and
+	// errUnanswered if there is none within some time, or before stop holds an element.
+	request(ctx context.Context, subject string, data []byte, within time.Duration, stop <-chan struct{}) (*nats.Msg, error)
 	// flush waits until all that was said is under way.
 	flush(patience time.Duration) error
 	// remade returns how often the connection was made again: what was under way then may be lost.
@@ -70,7 +72,10 @@ func (w *sharedWire) Subscribe(subject string, f nats.MsgHandler) (*nats.Subscri
 	return sub, nil
 }
 
-func (w *sharedWire) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+// errUnanswered says that there is no answer.
+var errUnanswered = errors.New("no answer")
+
+func (w *sharedWire) request(ctx context.Context, subject string, data []byte, within time.Duration, stop <-chan struct{}) (*nats.Msg, error) {
 	w.once.Do(func() { _, w.failed = w.Subscribe(w.inbox+".*", w.answered) })
 	if w.failed != nil {
 		return nil, fmt.Errorf("natslink: await answers: %w", w.failed)
@@ -80,12 +85,18 @@ func (w *sharedWire) request(ctx context.Context, subject string, data []byte) (
 	if err := w.PublishRequest(subject, reply, data); err != nil {
 		return nil, err
 	}
+	late := time.NewTimer(within)
+	defer late.Stop()
 	select {
 	case m := <-answer:
 		if m.Header.Get("Status") == noResponders && len(m.Data) == 0 {
 			return nil, nats.ErrNoResponders
 		}
 		return m, nil
+	case <-late.C:
+		return nil, errUnanswered
+	case <-stop:
+		return nil, errUnanswered
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
