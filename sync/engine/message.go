@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -182,7 +183,14 @@ func (u Unreadable) Digest() resource.Digest { return u.Row }
 
 // Digest covers everything but Since and Age, which alone are no news.
 func (m Manifest) Digest() resource.Digest {
-	return resource.Sum(fmt.Sprintf("%q %q %d %d %x %s", m.Epoch, m.By, m.Peak, m.Count, m.Root, m.Answered))
+	var small [192]byte // most fit in, and there is one of each busy table at each Tick
+	b := strconv.AppendQuote(small[:0], m.Epoch)
+	b = strconv.AppendQuote(append(b, ' '), m.By)
+	b = strconv.AppendUint(append(b, ' '), m.Peak, 10)
+	b = strconv.AppendInt(append(b, ' '), int64(m.Count), 10)
+	b = strconv.AppendUint(append(b, ' '), m.Root, 16)
+	b = append(append(append(b, ' '), m.Answered.Epoch...), '/')
+	return resource.Sum(string(strconv.AppendUint(b, m.Answered.N, 10)))
 }
 
 // Digest covers everything.
@@ -210,5 +218,8 @@ func (a Approval) Digest() resource.Digest { return resource.Sum(string(a.Of)) }
 func (s Seal) Digest() resource.Digest { return resource.Sum(s.Public, s.Of) }
 
 func sorted[V any](m map[resource.Key]V) []resource.Key {
+	if len(m) == 0 { // as with what is asked at each Tick
+		return nil
+	}
 	return slices.SortedFunc(maps.Keys(m), resource.Key.Compare)
 }

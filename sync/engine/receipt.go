@@ -16,7 +16,7 @@ type sum struct {
 	root  uint64
 }
 
-func (t *table) sum() sum { return sum{t.count, t.root()} }
+func (t *table) sum() sum { return sum{t.count, t.root} }
 
 func (s sum) whole() Whole { return Whole(fmt.Sprintf("%d-%016x", s.count, s.root)) }
 

@@ -9,6 +9,7 @@ import (
 // repair finds out whether the copy of the peer's table is whole, and mends it.
 type repair struct {
 	declared resource.Digest // of the Manifest in our log
+	stands   Manifest        // what that says, as far as it is news, if it is known
 	answered Ticket          // the newest Ask of the peer's that we have answered
 	asked    Ask             // its newest
 	askedAt  uint64          // its place in the copy
@@ -39,7 +40,7 @@ const (
 )
 
 func (r *repair) opened(ev Opened) {
-	r.declared = ev.Holds[ManifestKey].Digest
+	r.declared, r.stands = ev.Holds[ManifestKey].Digest, Manifest{}
 	r.asking, r.ask, r.askOf = ev.Holds[AskKey].Digest != "", Ticket{N: r.ask.N}, ""
 	r.still = 0
 }
@@ -56,7 +57,7 @@ func (r *repair) unsent(k resource.Key) {
 
 // InStep reports whether the copy of the peer's table is known to be whole.
 func (e *Engine) InStep() bool {
-	return e.manifestAt > 0 && e.manifest.Root == e.copy.root() && e.manifest.Count == e.copy.count
+	return e.manifestAt > 0 && e.manifest.Root == e.copy.root && e.manifest.Count == e.copy.count
 }
 
 // heard takes in the value of a reserved key.
@@ -96,14 +97,20 @@ func (e *Engine) heard(now time.Time, at uint64, m Message) []Action {
 
 // declare publishes our Manifest if it has changed.
 func (e *Engine) declare() []Action {
-	m := Manifest{Epoch: e.epoch, By: e.cfg.Self, Since: e.since, Age: e.age, Count: e.log.count, Root: e.log.root(), Answered: e.answered}
+	m := Manifest{Epoch: e.epoch, By: e.cfg.Self, Since: e.since, Age: e.age, Count: e.log.count, Root: e.log.root, Answered: e.answered}
 	if e.peak > e.since {
 		m.Peak = e.peak
 	}
-	if m.Digest() == e.declared {
+	news := m
+	news.Since, news.Age = 0, 0
+	if e.declared != "" && news == e.stands {
 		return nil
 	}
-	e.declared = m.Digest()
+	d := m.Digest()
+	if e.stands = news; d == e.declared {
+		return nil
+	}
+	e.declared = d
 	e.receipts.declares(m)
 	return send(ManifestKey, m)
 }
@@ -132,8 +139,7 @@ func (e *Engine) check() []Action {
 
 // whole reports whether the peer's newest sums are of the table that its Manifest shows.
 func (e *Engine) whole() bool {
-	t := table{sums: e.sums.Of}
-	return e.sumsAt > 0 && t.root() == e.manifest.Root
+	return e.sumsAt > 0 && rootOf(e.sums.Of) == e.manifest.Root
 }
 
 // enquire puts up an Ask: for rows if it is known in which buckets the copy differs, else

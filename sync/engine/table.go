@@ -1,9 +1,8 @@
 package engine
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"hash/fnv"
+	"strconv"
 
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
 )
@@ -38,6 +37,7 @@ func BucketOf(k resource.Key) int {
 type table struct {
 	count int
 	sums  [Buckets]uint64
+	root  uint64 // see rootOf: it is asked for at each Step
 }
 
 // set changes the row of k from one Digest to another; "" is no row.
@@ -51,11 +51,14 @@ func (t *table) set(k resource.Key, from, to resource.Digest) {
 	if to != "" {
 		t.count++
 	}
-	t.sums[BucketOf(k)] ^= weigh(k, from) ^ weigh(k, to)
+	change := weigh(k, from) ^ weigh(k, to)
+	t.sums[BucketOf(k)] ^= change
+	t.root ^= change
 }
 
-func (t *table) root() (root uint64) {
-	for _, s := range t.sums {
+// rootOf returns the one sum of all buckets.
+func rootOf(sums [Buckets]uint64) (root uint64) {
+	for _, s := range sums {
 		root ^= s
 	}
 	return root
@@ -66,9 +69,9 @@ func weigh(k resource.Key, d resource.Digest) uint64 {
 	if d == "" {
 		return 0
 	}
-	b, err := hex.DecodeString(string(resource.Sum(k.String(), string(d))))
+	w, err := strconv.ParseUint(string(resource.Sum(k.String(), string(d)))[:16], 16, 64)
 	if err != nil {
 		panic("engine: a digest is hexadecimal: " + err.Error())
 	}
-	return binary.BigEndian.Uint64(b)
+	return w
 }

@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"hash"
 	"strings"
 )
 
@@ -161,32 +160,28 @@ func digestOf(sum [sha256.Size]byte) Digest {
 	return Digest(text[:])
 }
 
+// sumLarge hashes texts piece by piece: copies of them as a whole, which are large, would be much
+// of the garbage of a process that hears of many objects.
 func sumLarge(texts []string) Digest {
-	s := summer{sha256.New(), make([]byte, 0, 512)}
+	h := sha256.New() // what it is stays known to the compiler, which has it and the piece on the stack
+	var piece [512]byte
+	n := 0
 	var size [8]byte
 	for _, t := range texts {
 		binary.BigEndian.PutUint64(size[:], uint64(len(t)))
-		s.add(string(size[:]))
-		s.add(t)
-	}
-	s.Write(s.piece)
-	return digestOf([sha256.Size]byte(s.Sum(s.piece[:0])))
-}
-
-// A summer hashes texts piece by piece: copies of them as a whole, which are large, would be much
-// of the garbage of a process that hears of many objects.
-type summer struct {
-	hash.Hash
-	piece []byte
-}
-
-func (s *summer) add(text string) {
-	for text != "" {
-		if len(s.piece) == cap(s.piece) {
-			s.Write(s.piece)
-			s.piece = s.piece[:0]
+		for _, text := range [...]string{string(size[:]), t} {
+			for text != "" {
+				if n == len(piece) {
+					h.Write(piece[:])
+					n = 0
+				}
+				m := copy(piece[n:], text)
+				n, text = n+m, text[m:]
+			}
 		}
-		n := copy(s.piece[len(s.piece):cap(s.piece)], text)
-		s.piece, text = s.piece[:len(s.piece)+n], text[n:]
 	}
+	h.Write(piece[:n])
+	var sum [sha256.Size]byte
+	h.Sum(sum[:0])
+	return digestOf(sum)
 }

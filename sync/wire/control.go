@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
@@ -35,6 +36,12 @@ func (m manifest) body() (engine.Manifest, error) {
 	return engine.Manifest{
 		Epoch: m.Epoch, By: m.By, Since: m.Since, Age: m.Age, Peak: m.Peak, Count: m.Count, Root: root, Answered: m.Answered.body(),
 	}, err
+}
+
+// readable reports whether a Manifest reads back as it is. There is one at each Tick of a busy table,
+// which is too often to try.
+func readable(m engine.Manifest) bool {
+	return m.Count >= 0 && utf8.ValidString(m.Epoch) && utf8.ValidString(m.By) && utf8.ValidString(m.Answered.Epoch)
 }
 
 type sums struct {

@@ -42,12 +42,12 @@ type opening struct {
 
 // hold adds the row of k.
 func (o *opening) hold(k resource.Key, row transport.Message) error {
-	ext := map[string]string{}
+	var ext texts
 	if row.Event.Context != nil {
-		ext = extensions(row.Event)
+		ext = extended(row.Event)
 	}
-	phase, _ := engine.PhaseNamed(ext["phase"]) // of our own word, which is written anew if it is not what it should be
-	o.Holds[k] = engine.Held{Digest: o.digest(row), UID: ext["uid"], Phase: phase, After: engine.Line(ext["after"])}
+	phase, _ := engine.PhaseNamed(ext.text("phase")) // of our own word, which is written anew if it is not what it should be
+	o.Holds[k] = engine.Held{Digest: o.digest(row), UID: ext.text("uid"), Phase: phase, After: engine.Line(ext.text("after"))}
 	if k != engine.ManifestKey && k != engine.FuseKey {
 		return nil
 	}

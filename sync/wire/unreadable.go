@@ -25,7 +25,7 @@ func Unreadable(t transport.Message, why error) (engine.Message, bool) {
 	}
 	u := engine.Unreadable{Row: resource.Digest(t.Digest), Text: reason(why)}
 	if t.Event.Context != nil {
-		if uid := extensions(t.Event)["uid"]; plain(uid) == nil {
+		if uid := extended(t.Event).text("uid"); plain(uid) == nil {
 			u.UID = uid
 		}
 	}
@@ -37,7 +37,7 @@ func foreign(t transport.Message, why error) engine.Tombstone {
 	if !errors.Is(why, transport.ErrVersion) {
 		return engine.Tombstone{}
 	}
-	b, err := decodeTombstone(payload{extensions: extensions(t.Event), data: t.Event.Data()})
+	b, err := decodeTombstone(payload{extensions: extended(t.Event), data: t.Event.Data()})
 	if err != nil {
 		return engine.Tombstone{}
 	}

@@ -50,7 +50,7 @@ func VersionOf(m transport.Message) (v int, ok bool) {
 	if m.Event.Context == nil {
 		return 0, false
 	}
-	v, err := strconv.Atoi(extensions(m.Event)["protocolversion"])
+	v, err := strconv.Atoi(extended(m.Event).text("protocolversion"))
 	return v, err == nil
 }
 

@@ -106,18 +106,16 @@ func Encode(m engine.Message, e Envelope) (transport.Message, error) {
 	ev.SetType(Prefix + r.name)
 	ev.SetSubject(name)
 	ev.SetTime(e.Time)
-	p.extensions["protocolversion"] = strconv.Itoa(cmp.Or(e.Version, Newest))
-	p.extensions["digest"] = digest
-	p.extensions["traceparent"] = e.Traceparent
-	p.extensions["tracestate"] = e.Tracestate
-	for k, v := range p.extensions {
-		if err := plain(v); err != nil {
+	p.extensions.set("protocolversion", strconv.Itoa(cmp.Or(e.Version, Newest)))
+	p.extensions.set("digest", digest)
+	p.extensions.set("traceparent", e.Traceparent)
+	p.extensions.set("tracestate", e.Tracestate)
+	for k := range p.extensions {
+		if err := plain(p.extensions.text(k)); err != nil {
 			return fail(fmt.Errorf("%s: %w", k, err))
 		}
-		if v != "" {
-			ev.SetExtension(k, v)
-		}
 	}
+	ev.Context.(*event.EventContextV1).Extensions = p.extensions
 	if p.data != nil {
 		ev.SetDataContentType(event.ApplicationJSON)
 		ev.DataEncoded = p.data
@@ -151,8 +149,8 @@ func decode(t transport.Message, pair *seal.Pair, read Range) (m engine.Message,
 	if ev.SpecVersion() != event.CloudEventsVersionV1 {
 		return m, fmt.Errorf("%w: CloudEvents %q", ErrMalformed, ev.SpecVersion())
 	}
-	p := payload{extensions: extensions(ev), data: ev.Data()}
-	if err := read.check(p.extensions["protocolversion"]); err != nil {
+	p := payload{extensions: extended(ev), data: ev.Data()}
+	if err := read.check(p.extensions.text("protocolversion")); err != nil {
 		return m, err
 	}
 	r, err := rowNamed(ev.Type())
@@ -183,7 +181,7 @@ func decode(t transport.Message, pair *seal.Pair, read Range) (m engine.Message,
 	case secret(m) != (r.name == sealed):
 		return m, fmt.Errorf("%w: what is secret must be sealed, and nothing else", ErrMalformed)
 	}
-	if is, said := string(m.Body.Digest()), p.extensions["digest"]; is != said || is != t.Digest {
+	if is, said := string(m.Body.Digest()), p.extensions.text("digest"); is != said || is != t.Digest {
 		return m, fmt.Errorf("%w: %q, not %q", ErrDigest, is, cmp.Or(said, t.Digest))
 	}
 	return m, nil
@@ -195,33 +193,40 @@ func Posted(t transport.Message) (written time.Time, traceparent string) {
 	if t.Event.Context == nil {
 		return written, ""
 	}
-	if v, ok := extended(t.Event)["traceparent"]; ok {
-		traceparent, _ = v.(string) // else it is none
-	}
-	return t.Event.Time(), traceparent
+	return t.Event.Time(), strings.Clone(extended(t.Event).text("traceparent"))
 }
+
+// texts are extensions by name: text, which is what they are on most links, or what can be written
+// as text.
+type texts map[string]any
 
 // extended returns the extensions as they are, which are not to be changed: an event copies them for
 // who asks it.
-func extended(ev event.Event) map[string]any {
+func extended(ev event.Event) texts {
 	if c, ok := ev.Context.(*event.EventContextV1); ok {
 		return c.Extensions
 	}
 	return ev.Extensions()
 }
 
-// extensions returns the extensions as text, which is what they are on most links.
-func extensions(ev event.Event) map[string]string {
-	all := extended(ev)
-	out := make(map[string]string, len(all))
-	for k, v := range all {
-		if s, ok := v.(string); ok {
-			out[k] = s
-		} else if s, err := types.Format(v); err == nil {
-			out[k] = s
-		}
+// text returns that of a name, "" where there is none.
+func (t texts) text(name string) string {
+	v, there := t[name]
+	if s, ok := v.(string); ok || !there {
+		return s
 	}
-	return out
+	s, err := types.Format(v)
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+// set adds a text, unless it is "", which is none.
+func (t texts) set(name, text string) {
+	if text != "" {
+		t[name] = text
+	}
 }
 
 // plain reports whether every link carries an attribute of this text unchanged.
