@@ -2,9 +2,9 @@ package packetlink
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/argocd-fabric/argocd-agent/transport"
@@ -28,9 +28,9 @@ const (
 )
 
 // checkHead returns transport.ErrTooLarge unless a digest and attributes are within bounds.
-func checkHead(digest, attributes []byte) error {
-	if len(digest) > maxDigest || len(attributes) > maxAttributes {
-		return fmt.Errorf("%w: %d bytes of digest and %d of attributes", transport.ErrTooLarge, len(digest), len(attributes))
+func checkHead(digest, attributes int) error {
+	if digest > maxDigest || attributes > maxAttributes {
+		return fmt.Errorf("%w: %d bytes of digest and %d of attributes", transport.ErrTooLarge, digest, attributes)
 	}
 	return nil
 }
@@ -38,19 +38,18 @@ func checkHead(digest, attributes []byte) error {
 // A message is written as four texts: key, digest, the event's attributes as JSON, and its
 // data, as they are.
 func appendMessage(b []byte, m transport.Message) ([]byte, error) {
-	data := m.Event.DataEncoded
-	m.Event.DataEncoded = nil
-	attributes, err := json.Marshal(m.Event)
+	var small [1 << 10]byte // where nearly all attributes find room
+	attributes, err := appendAttributes(small[:0], m.Event)
 	if err != nil {
-		return b, fmt.Errorf("packetlink: encode event: %w", err)
-	}
-	if err := checkHead([]byte(m.Digest), attributes); err != nil {
 		return b, err
 	}
-	for _, text := range [][]byte{[]byte(m.Key), []byte(m.Digest), attributes, data} {
-		b = appendText(b, text)
+	if err := checkHead(len(m.Digest), len(attributes)); err != nil {
+		return b, err
 	}
-	return b, nil
+	data := m.Event.DataEncoded
+	b = slices.Grow(b, len(m.Key)+len(m.Digest)+len(attributes)+len(data)+4*binary.MaxVarintLen16)
+	b = appendText(appendText(b, m.Key), m.Digest)
+	return appendText(appendText(b, attributes), data), nil
 }
 
 // cutMessage reads the message at the beginning of b, and returns what is behind it.
@@ -61,12 +60,12 @@ func cutMessage(b []byte) (m transport.Message, rest []byte, err error) {
 			return m, nil, err
 		}
 	}
-	if err := checkHead(texts[1], texts[2]); err != nil {
+	if err := checkHead(len(texts[1]), len(texts[2])); err != nil {
 		return m, nil, err
 	}
 	m.Key, m.Digest = string(texts[0]), string(texts[1])
-	if err := json.Unmarshal(texts[2], &m.Event); err != nil {
-		return m, nil, fmt.Errorf("decode event: %w", err)
+	if m.Event, err = readAttributes(texts[2]); err != nil {
+		return m, nil, err
 	}
 	if len(texts[3]) > 0 {
 		m.Event.DataEncoded = texts[3]
