@@ -19,11 +19,14 @@ func (s *Store) Edit(k resource.Key, f func(*resource.Object)) {
 	edited.Key = k
 	f(&edited)
 	next := cur
-	next.Key, next.Parts, next.Origin = k, canonical(edited.Parts), edited.Origin
+	next.Key, next.Parts, next.Origin = k, edited.Parts, edited.Origin
+	if edited.Parts[resource.Meta] != cur.Parts[resource.Meta] { // else it is canonical
+		next.Parts = canonical(edited.Parts)
+	}
 	if cur.Parts == next.Parts && cur.Origin == next.Origin {
 		return
 	}
-	next.Ours = backend.Ours(cur.Object, next.Object, false)
+	next.Ours = ours(cur, next, false)
 	s.put(next)
 }
 

@@ -85,23 +85,28 @@ func (s *Store) write(ctx context.Context, want resource.Object) (resource.Objec
 		return resource.Object{}, backend.ErrConflict
 	}
 	next := cur
-	next.Key, next.Parts, next.Origin = want.Key, canonical(want.Parts), want.Origin
+	next.Key, next.Parts, next.Origin = want.Key, want.Parts, want.Origin
+	if want.Parts[resource.Meta] != cur.Parts[resource.Meta] { // else it is canonical
+		next.Parts = canonical(want.Parts)
+	}
 	if err := s.admit(cur, next); err != nil {
 		return resource.Object{}, fmt.Errorf("%w: %w", backend.ErrRefused, err)
 	}
 	if cur.Version != "" && cur.Parts == next.Parts && cur.Origin == next.Origin {
 		return cur.Object, nil
 	}
-	next.Ours = backend.Ours(cur.Object, next.Object, true)
+	next.Ours = ours(cur, next, true)
 	return s.put(next), nil
 }
 
 // admit says why next must not take the place of cur, if there is a reason.
 func (s *Store) admit(cur, next object) error {
-	had := resource.ParseMetadata(cur.Parts[resource.Meta]).Finalizers
-	for _, f := range resource.ParseMetadata(next.Parts[resource.Meta]).Finalizers {
-		if next.Deleting && !slices.Contains(had, f) {
-			return errors.New("no finalizer can be added to an object that is being deleted")
+	if next.Deleting {
+		had := resource.ParseMetadata(cur.Parts[resource.Meta]).Finalizers
+		for _, f := range resource.ParseMetadata(next.Parts[resource.Meta]).Finalizers {
+			if !slices.Contains(had, f) {
+				return errors.New("no finalizer can be added to an object that is being deleted")
+			}
 		}
 	}
 	if s.cfg.Admit == nil {
@@ -179,6 +184,14 @@ func (s *Store) put(o object) resource.Object {
 	s.objects[o.Key] = o
 	s.feed.Put(o.Object)
 	return o.Object
+}
+
+// ours is backend.Ours, which is as it was if the metadata is.
+func ours(cur, next object, us bool) string {
+	if cur.UID != "" && cur.Origin == next.Origin && cur.Parts[resource.Meta] == next.Parts[resource.Meta] {
+		return cur.Ours
+	}
+	return backend.Ours(cur.Object, next.Object, us)
 }
 
 func canonical(p resource.Parts) resource.Parts {

@@ -47,6 +47,13 @@ func (h *health) note(act, object string, err error) {
 	h.failing[act][object] = failure{err, time.Now()}
 }
 
+// fails reports whether the last attempt to do something has failed for any object.
+func (h *health) fails(act string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.failing[act]) > 0
+}
+
 // up says that the peer's process answers, and why it is not understood, if so.
 func (h *health) up(p transport.Presence, refusal error) {
 	h.mu.Lock()

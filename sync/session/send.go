@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,6 +14,13 @@ import (
 	"github.com/argocd-fabric/argocd-agent/sync/wire"
 	"github.com/argocd-fabric/argocd-agent/transport"
 )
+
+// numbered returns ids that begin alike: a text that is random as a whole would be half of what says
+// that the health of an object is another, on links that say what has changed.
+func numbered(prefix string) func() string {
+	var n atomic.Uint64
+	return func() string { return prefix + "-" + strconv.FormatUint(n.Add(1), 36) }
+}
 
 // senders is how many messages are put into the log at once. Those of one key never are.
 const senders = 16
@@ -39,7 +48,7 @@ func (s *Session) send(ctx context.Context, o outgoing) {
 	case never:
 		s.cfg.Log.Warn("message cannot be sent", zap.Stringer("key", m.Key), zap.Error(err))
 		s.health.note("send", m.Key.String(), nil) // the Engine does not try again
-	default:
+	case err != nil || s.health.fails("send"):
 		s.health.note("send", m.Key.String(), err)
 	}
 	if err != nil {

@@ -43,7 +43,8 @@ type Config struct {
 	Tick    time.Duration // how long things settle before differences are looked into; 0 is 2 s
 	Workers int           // how many objects are written at once; 0 is 64
 	Log     *zap.Logger   // nil is none
-	// NewID returns an id that no other event of this side's log has; nil is random text.
+	// NewID returns an id that no other event of this side's log has; nil is a random text and a
+	// number.
 	NewID func() string
 	// Key is ours for what is secret, the same for as long as its place lives; the zero Key
 	// is one of this Session alone, for which all that is secret travels anew. It is used only
@@ -111,7 +112,7 @@ func New(c Config) (*Session, error) {
 	}
 	c.Protocol = cmp.Or(c.Protocol, wire.Spoken())
 	if c.NewID == nil {
-		c.NewID = rand.Text
+		c.NewID = numbered(rand.Text()[:20])
 	}
 	if c.Letters == nil {
 		c.Letters = ledger.InMemory().Book(c.Link.Peer())

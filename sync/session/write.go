@@ -49,14 +49,17 @@ func (s *Session) carryOut(ctx context.Context, t task) {
 
 // outcome returns what err means.
 func (s *Session) outcome(k resource.Key, act string, err error) engine.Wrote {
-	log := s.cfg.Log.With(zap.String("act", act), zap.Stringer("key", k))
 	done := engine.Wrote{Key: k}
-	switch {
-	case err == nil:
-		log.Debug("object done")
+	if err == nil {
+		if entry := s.cfg.Log.Check(zap.DebugLevel, "object done"); entry != nil {
+			entry.Write(zap.String("act", act), zap.Stringer("key", k))
+		}
 		s.failing.ends(k)
 		s.counts.done.Add(1)
 		return done
+	}
+	log := s.cfg.Log.With(zap.String("act", act), zap.Stringer("key", k))
+	switch {
 	case errors.Is(err, backend.ErrConflict):
 		log.Debug("object overtaken")
 		s.counts.overtaken.Add(1)

@@ -3,6 +3,7 @@ package grpclink
 import (
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,16 +29,24 @@ func (d *desk) offend(agent string, err error) {
 		"find out what runs with its certificate; block it (argocd-agentctl blocklist) if that is not its agent")
 }
 
+func isQuota(t transport.Trouble) bool { return t.What == copyQuota }
+
 // troubles returns what there is to complain of.
 func (d *desk) troubles(now time.Time) []transport.Trouble {
+	all := d.complaints.Troubles(now)
+	if !slices.ContainsFunc(all, isQuota) { // as nearly always: it is asked for each agent
+		return all
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for agent, s := range d.seats {
-		if s.end != nil && !s.end.Full() {
-			d.complaints.End(agent, copyQuota)
+	return slices.DeleteFunc(all, func(t transport.Trouble) bool {
+		s := d.seats[t.Agent]
+		over := isQuota(t) && s != nil && s.end != nil && !s.end.Full()
+		if over {
+			d.complaints.End(t.Agent, copyQuota)
 		}
-	}
-	return d.complaints.Troubles(now)
+		return over
+	})
 }
 
 // receives has a connection counted, if it says by itself whose it is.
