@@ -17,7 +17,7 @@ type repair struct {
 
 	manifest   Manifest // the peer's
 	manifestAt uint64   // its place in the copy; 0 if there is none
-	sums       Sums     // the peer's newest
+	sums       *Sums    // the peer's newest; nil if there is none
 	sumsAt     uint64
 	asking     bool   // an Ask of ours stands in our log
 	ask        Ticket // its name, and of which log it is; zero if it is from before our time
@@ -70,7 +70,7 @@ func (e *Engine) heard(now time.Time, at uint64, m Message) []Action {
 		}
 	case Sums:
 		if at > e.sumsAt {
-			e.sums, e.sumsAt = b, at
+			e.sums, e.sumsAt = &b, at
 			if e.asking && b.Answered == e.ask && !e.InStep() && e.whole() {
 				return e.enquire()
 			}
@@ -139,7 +139,7 @@ func (e *Engine) check() []Action {
 
 // whole reports whether the peer's newest sums are of the table that its Manifest shows.
 func (e *Engine) whole() bool {
-	return e.sumsAt > 0 && rootOf(e.sums.Of) == e.manifest.Root
+	return e.sums != nil && rootOf(e.sums.Of) == e.manifest.Root
 }
 
 // enquire puts up an Ask: for rows if it is known in which buckets the copy differs, else
@@ -150,7 +150,7 @@ func (e *Engine) enquire() []Action {
 		n = max(n, last.N) // of a process before this one
 	}
 	a := Ask{Ticket: Ticket{e.epoch, n + 1}, Of: e.manifest.Epoch, Have: map[resource.Key]resource.Digest{}}
-	if e.asking && e.sums.Answered == e.ask && e.whole() {
+	if e.asking && e.whole() && e.sums.Answered == e.ask {
 		a.Buckets, a.Have = e.differing()
 	}
 	e.asking, e.ask, e.askOf, e.still = true, a.Ticket, a.Of, 0

@@ -14,27 +14,49 @@ import (
 )
 
 // An opener says when the Engine is to be told what the link's log holds: once the store
-// is listed and the copy replayed, and again after each time that either begins anew.
+// is listed and the copy replayed, and again after each time that either begins anew. That is
+// seldom, so nothing waits for it: who brings what was missing has it begun.
 type opener struct {
-	listed, replayed         chan struct{} // closed once that has happened
-	listedOnce, replayedOnce sync.Once
-	again                    chan struct{} // holds an element if it is to be told again
+	mu               sync.Mutex
+	begin            func() // has it told, by a goroutine of its own, until told says that it need not be again
+	listed, replayed bool
+	again            bool // it is to be told again
+	busy             bool // it is being told
 }
 
-func newOpener() *opener {
-	o := &opener{listed: make(chan struct{}), replayed: make(chan struct{}), again: make(chan struct{}, 1)}
-	o.reopen()
-	return o
+func newOpener() *opener { return &opener{again: true} }
+
+// start says how it begins to be told. Nothing does before.
+func (o *opener) start(begin func()) {
+	o.note(func() { o.begin = begin })
 }
 
-func (o *opener) storeListed()  { o.listedOnce.Do(func() { close(o.listed) }) }
-func (o *opener) copyReplayed() { o.replayedOnce.Do(func() { close(o.replayed) }) }
+func (o *opener) storeListed()  { o.note(func() { o.listed = true }) }
+func (o *opener) copyReplayed() { o.note(func() { o.replayed = true }) }
+func (o *opener) reopen()       { o.note(func() { o.again = true }) }
 
-func (o *opener) reopen() {
-	select {
-	case o.again <- struct{}{}:
-	default: // it is to be told anyway, and has not been read yet
+func (o *opener) note(what func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	what()
+	if o.begin != nil && o.listed && o.replayed && o.again && !o.busy {
+		o.again, o.busy = false, true
+		o.begin()
 	}
+}
+
+// told takes in that it was told. It reports whether it is to be told again.
+func (o *opener) told() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy, o.again = o.again, false
+	return o.busy
+}
+
+func (o *opener) isListed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.listed
 }
 
 // How long the store may take to be listed before that is told.
@@ -42,42 +64,27 @@ const unlistedFor = 10 * time.Second
 
 var errUnlisted = errors.New("the objects of this side cannot be listed yet: its log says why")
 
-// awaitList waits until the store is listed, and says so if that takes long: until then nothing is
-// kept in step, whatever the peer says.
-func (s *Session) awaitList(ctx context.Context) error {
-	late := time.NewTimer(unlistedFor)
-	defer late.Stop()
-	for {
-		select {
-		case <-s.opener.listed:
-			s.health.note("list", "", nil)
-			return nil
-		case <-late.C:
+// awaitList says so if the store takes long to be listed: until then nothing is kept in step, whatever
+// the peer says.
+func (s *Session) awaitList() (done func() bool) {
+	return time.AfterFunc(unlistedFor, func() {
+		if !s.opener.isListed() {
 			s.health.note("list", "", errUnlisted)
-		case <-ctx.Done():
-			return context.Cause(ctx)
+			if s.opener.isListed() { // just now, which has been noted, perhaps before
+				s.health.note("list", "", nil)
+			}
 		}
-	}
+	}).Stop
 }
 
-// open tells the Engine what the log holds whenever it is to be told.
+// open tells the Engine what the log holds, and again for as long as it is to be told.
 func (s *Session) open(ctx context.Context) error {
-	if err := s.awaitList(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-s.opener.replayed:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 	for {
-		select {
-		case <-s.opener.again:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 		if err := s.retry(ctx, "read log", s.openOnce); err != nil {
 			return err
+		}
+		if !s.opener.told() {
+			return nil
 		}
 	}
 }

@@ -153,7 +153,9 @@ func (s *Session) Run(ctx context.Context) error {
 	defer s.ready.wait()
 	defer s.outbox.wait()
 	defer s.letters.clerk.wait()
-	for _, part := range []func(context.Context) error{s.watch, s.receive, s.open} {
+	defer s.awaitList()()
+	s.opener.start(func() { g.Go(func() error { return s.open(ctx) }) })
+	for _, part := range []func(context.Context) error{s.watch, s.receive} {
 		g.Go(func() error { return part(ctx) })
 	}
 	err := s.loop(ctx) // here, as a principal has many sessions: until a part fails, or it is to end

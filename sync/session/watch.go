@@ -84,6 +84,7 @@ func (w *watcher) synced(ctx context.Context, at backend.Synced) error {
 		w.s.counts.relisted.Add(1)
 	}
 	w.s.opener.storeListed()
+	w.s.health.note("list", "", nil)
 	return nil
 }
 
