@@ -246,7 +246,7 @@ func (e *Engine) tick(now time.Time) []Action {
 	out = append(out, e.solve(now)...)
 	out = append(out, e.trip(now)...)
 	out = append(out, e.introduce()...)
-	out = append(out, e.declare()...)
+	out = append(out, e.sumUp()...)
 	out = append(out, e.check()...)
 	e.forget()
 	return out

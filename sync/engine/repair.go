@@ -10,6 +10,9 @@ import (
 type repair struct {
 	declared resource.Digest // of the Manifest in our log
 	stands   Manifest        // what that says, as far as it is news, if it is known
+	put      uint64          // the rows that had been put into our log at the last Tick
+	busy     int             // Ticks at which there were more, without a break
+	silent   int             // Ticks since a Manifest was put there
 	answered Ticket          // the newest Ask of the peer's that we have answered
 	asked    Ask             // its newest
 	askedAt  uint64          // its place in the copy
@@ -35,6 +38,10 @@ const (
 	// as long, up to patience<<slowest.
 	humble  = 4
 	slowest = 6
+	// steady is at how many Ticks in a row there must have been more rows for a log to count as one
+	// into which they are put all the time, and seldom is how many Ticks there are then from one
+	// Manifest to the next. Nobody misses those in between: while rows come nothing is asked for.
+	steady, seldom = 3, 4
 	// page is how many rows an Ask lists before it leaves further buckets to the next Ask.
 	page = 2000
 )
@@ -95,6 +102,19 @@ func (e *Engine) heard(now time.Time, at uint64, m Message) []Action {
 	return nil
 }
 
+// sumUp publishes our Manifest at a Tick if it has changed: at once, unless rows come all the time and
+// there was one lately.
+func (e *Engine) sumUp() []Action {
+	if e.busy++; e.put == e.receipts.count {
+		e.busy = 0
+	}
+	e.put = e.receipts.count
+	if e.silent++; e.busy >= steady && e.silent < seldom && e.declared != "" {
+		return nil
+	}
+	return e.declare()
+}
+
 // declare publishes our Manifest if it has changed.
 func (e *Engine) declare() []Action {
 	m := Manifest{Epoch: e.epoch, By: e.cfg.Self, Since: e.since, Age: e.age, Count: e.log.count, Root: e.log.root, Answered: e.answered}
@@ -110,7 +130,7 @@ func (e *Engine) declare() []Action {
 	if e.stands = news; d == e.declared {
 		return nil
 	}
-	e.declared = d
+	e.declared, e.silent = d, 0
 	e.receipts.declares(m)
 	return send(ManifestKey, m)
 }
