@@ -40,7 +40,7 @@ var rules = []rule{
 	{"transport/tunnel", []string{"std", "golang.org/x/net/http/httpproxy", "github.com/coder/websocket"}, "adapters share how a proxy is passed and a websocket carries, and it knows none of them"},
 	{"transport/mux", []string{"std", "transport"}, "adapters share how streams are made of packets, and it knows none of them"},
 	{"transport/boltfile", []string{"std", "go.etcd.io/bbolt/..."}, "how a file is begun on a full disk is the same for all, and knows nothing of what they keep"},
-	{"transport/packetlink", []string{"std", "transport", "transport/mux"}, "what makes a Link of packets knows no adapter"},
+	{"transport/packetlink", []string{"std", "transport", "transport/mux", "github.com/cloudevents/sdk-go/v2/event", "github.com/cloudevents/sdk-go/v2/types"}, "what makes a Link of packets knows no adapter; events it takes apart itself, as it does so with each"},
 	{"transport/memlink", []string{"std", "transport", "transport/mux", "github.com/cloudevents/...", "github.com/google/uuid"}, "adapters know their interface only"},
 	{"transport/grpclink", []string{"std", "transport", "transport/identity", "transport/tunnel", "transport/packetlink", "transport/boltfile", "transport/grpclink/linkpb", "google.golang.org/grpc/...", "google.golang.org/protobuf/...", "google.golang.org/genproto/googleapis/rpc/errdetails", "github.com/klauspost/compress/zstd", "go.etcd.io/bbolt/...", "go.uber.org/zap/..."}, "adapters know their interface only, and only this one has gRPC"},
 	{"transport/grpclink/linkpb", []string{"std", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, "what is on the wire is generated"},

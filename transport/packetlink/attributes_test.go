@@ -55,8 +55,8 @@ func TestAttributesAreTheSDKs(t *testing.T) {
 	}
 }
 
-// FuzzAttributesAreReadAsTheSDKDoes holds that no text reads otherwise because it looks plain.
-func FuzzAttributesAreReadAsTheSDKDoes(f *testing.F) {
+// FuzzAttributes holds that no text reads otherwise because it looks plain.
+func FuzzAttributes(f *testing.F) {
 	text, err := appendAttributes(nil, plainEvent())
 	require.NoError(f, err)
 	for _, seed := range []string{
