@@ -210,13 +210,26 @@ func (e *Engine) mirror(o *resource.Object, t *Record, en *entry) {
 		}
 		want := t.Parts[p]
 		if p == resource.Meta {
-			have, ours := resource.ParseMetadata(o.Parts[p]), resource.ParseMetadata(o.Ours)
-			want = have.Overlay(resource.ParseMetadata(want), ours.Overlay(en.keys, resource.Metadata{})).Text()
+			want = en.overlaid(overlay{o.Parts[p], want, o.Ours})
 		}
 		if !en.keeps(p, want, o.Parts[p]) {
 			o.Parts[p] = want
 		}
 	}
+}
+
+// overlaid returns what metadata is to be. What is as it should be is not taken apart each time that
+// something else of the object is looked at.
+func (en *entry) overlaid(m overlay) string {
+	if m == en.laidOver {
+		return m.have
+	}
+	have, ours := resource.ParseMetadata(m.have), resource.ParseMetadata(m.ours)
+	want := have.Overlay(resource.ParseMetadata(m.want), ours.Overlay(en.keys, resource.Metadata{})).Text()
+	if want == m.have {
+		en.laidOver = m
+	}
+	return want
 }
 
 // owns reports whether part p of k is ours to say.

@@ -19,6 +19,8 @@ type entry struct {
 	dead   Line              // the originals that the peer has named as deleted
 	keys   resource.Metadata // what the peer's earlier rows named and the copy may still carry
 
+	laidOver overlay // metadata that was found to be as it should be
+
 	sent  resource.Digest // our row in our log
 	uid   string          // the original that it is of, or that the last one was of
 	died  bool            // that original was seen being deleted here
@@ -62,6 +64,9 @@ type opaque struct {
 	Unreadable
 	again bool
 }
+
+// An overlay is an object's metadata, that which its owner says, and the keys that are ours.
+type overlay struct{ have, want, ours string }
 
 // A stamp is the id chosen for a request until the store shows it.
 type stamp struct{ operation, uid, id string }

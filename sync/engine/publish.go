@@ -180,5 +180,5 @@ func (e *Engine) tell(k resource.Key, en *entry, r *Record) {
 			en.dead = en.dead.without(r.UID) // it may have been brought back with its identity
 		}
 	}
-	en.told, en.toldOf, en.heard = r, to, true
+	en.told, en.toldOf, en.heard, en.laidOver = r, to, true, overlay{}
 }

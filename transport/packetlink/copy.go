@@ -58,7 +58,7 @@ func (r *reading) restore(f func(transport.Message)) error {
 		if err != nil {
 			return fmt.Errorf("message of %.80q: %w", record.Key, err)
 		}
-		r.count(m, len(record.Text))
+		r.count(m, markOf(r.salt, m.Key, m.Digest), len(record.Text))
 		f(m)
 		return nil
 	})
@@ -66,11 +66,12 @@ func (r *reading) restore(f func(transport.Message)) error {
 
 // take takes a message in. An error says that there is no room for it: then nothing is changed.
 func (r *reading) take(m transport.Message, record []byte) error {
-	if err := r.fits(m, len(record)); err != nil {
+	is := markOf(r.salt, m.Key, m.Digest)
+	if err := r.fits(m, is, len(record)); err != nil {
 		r.lacks = max(r.lacks, len(record))
 		return err
 	}
-	r.count(m, len(record))
+	r.count(m, is, len(record))
 	if r.lacks > 0 && len(r.marks) < r.limits.Rows && r.bytes+int64(r.lacks) <= r.limits.Bytes {
 		r.lacks = 0
 	}
@@ -80,12 +81,12 @@ func (r *reading) take(m transport.Message, record []byte) error {
 	return nil
 }
 
-// fits returns an error unless there is room for a message.
-func (r *reading) fits(m transport.Message, size int) error {
+// fits returns an error unless there is room for a message, of which is is the mark.
+func (r *reading) fits(m transport.Message, is mark, size int) error {
 	if !counted(m.Key, m.Digest) {
 		return nil
 	}
-	was, known := r.marks[hashOf(r.salt, m.Key)]
+	was, known := r.marks[is.key]
 	rows, bytes := len(r.marks), r.bytes+int64(size-was.size)
 	if !known {
 		rows++
@@ -99,8 +100,7 @@ func (r *reading) fits(m transport.Message, size int) error {
 	return nil
 }
 
-func (r *reading) count(m transport.Message, size int) {
-	is := markOf(r.salt, m.Key, m.Digest)
+func (r *reading) count(m transport.Message, is mark, size int) {
 	if was, ok := r.marks[is.key]; ok {
 		r.tally.remove(mark{is.key, was.value})
 		r.bytes -= int64(was.size)
