@@ -48,7 +48,7 @@ func flowRows() []Row {
 			Usage: "see how many statuses a second the principal takes in, and what they cost it",
 			Text: "Statuses of 1 KiB of all Applications are changed once, and again once the hub's store has all of\n" +
 				"them: none is replaced on its way. All agents share the processors with the principal.",
-			Limits: "The processors, which the agents' process takes more of than the principal's. Of the principal's time over gRPC some 15 % are for collecting garbage, 8 % for system calls and 6 % for the stacks of goroutines that grow; the rest is spread over gRPC and TLS, taking the message apart, deciding, and the store. Over NATS more than a third is the server's, which stores each status and hands it from goroutine to goroutine, a quarter the link's, which asks for each anew as they come one by one, and a quarter the session's and the store's. What runs each second for every agent counts too: the slower it goes, the more.",
+			Limits: "The processors, which the agents' process takes more of than the principal's: it compresses each status by itself, for which zstd's tables are cold each time. Of the principal's time over gRPC some 15 % are for collecting garbage, 10 % for system calls, 7 % for the stacks of goroutines that grow and shrink, and 7 % for one goroutine to wake the next, of which each status passes eight; the rest is spread over gRPC and TLS, taking the message apart, deciding, and the store. Over NATS more than a third is the server's, which stores each status and hands it from goroutine to goroutine, a quarter the link's, which asks for each anew as they come one by one, and a quarter the session's and the store's. What runs each second for every agent counts too: the slower it goes, the more.",
 			Flags:  common(3, carried(fleet.GRPC), agents(1000), apps(5), duration(20*time.Second)),
 			Page:   [][]string{{"--transport", "grpc", "--duration", "5s"}, {"--transport", "nats-client", "--duration", "5s"}, {"--transport", "nats", "--agents", "200", "--duration", "5s"}},
 			Long:   each(nil, fleet.GRPC, fleet.Client),
@@ -105,7 +105,7 @@ func costRows() []Row {
 			Usage: "see what memory an idle agent takes of the principal's process, and what an agent's own takes",
 			Text: "One agent connects, and then all others, which have nothing to do: by how much the principal's\n" +
 				"memory grows that no file backs. Another agent, alone, is then given Applications in a store in memory.",
-			Limits: "Over gRPC twelve goroutines for each agent, three of gRPC's and four for its two calls, whose stacks take nearly half of it; then the connection's TLS, and the sums of both tables. Over NATS two streams of JetStream, and an account, for each agent. Of an idle agent five parts in six are the program's own code, as far as it is mapped: what it links is what it takes.",
+			Limits: "Over gRPC eleven goroutines for each agent, three of gRPC's and four for its two calls, whose stacks take nearly half of it: most wait 2 to 3 KiB deep, and so keep 8; then the connection's TLS, and the sums of both tables. Over NATS two streams of JetStream, and an account, for each agent. Of an idle agent five parts in six are the program's own code, as far as it is mapped: what it links is what it takes.",
 			Flags:  common(3, carried(fleet.Leaf), agents(300), apps(500)),
 			Page:   [][]string{{"--transport", "grpc"}, {"--transport", "nats-client", "--agents", "200"}, {"--transport", "nats", "--agents", "100"}},
 			Long:   each(nil, fleet.GRPC, fleet.Client, fleet.Leaf),
