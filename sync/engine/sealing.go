@@ -13,12 +13,13 @@ type sealing struct {
 	key     string          // for digests of what is sealed; "" as long as the peer's key is not known
 	peer    string          // the peer's public half
 	told    resource.Digest // of the Seal in our log
+	said    Seal            // that one, if it is known
 	unknown bool            // the peer's last Seal says that it does not know ours
 	blank   bool            // our log keeps nothing: it is taken to have brought what is sealed, too
 }
 
 func (s *sealing) opened(ev Opened) {
-	s.told, s.blank = ev.Holds[SealKey].Digest, !ev.Keeps && s.key == ""
+	s.told, s.said, s.blank = ev.Holds[SealKey].Digest, Seal{}, !ev.Keeps && s.key == ""
 }
 
 func (s *sealing) unsent(k resource.Key) {
@@ -36,10 +37,14 @@ func unsealed(k resource.Key, w Body) bool {
 // introduce tells the peer our key, and which of its own we know.
 func (e *Engine) introduce() []Action {
 	s := Seal{Public: e.cfg.Public, Of: e.sealing.peer}
-	if !e.open || s.Public == "" || s.Digest() == e.sealing.told && !e.unknown {
+	if !e.open || s.Public == "" || s == e.sealing.said && e.sealing.told != "" && !e.unknown {
 		return nil
 	}
-	e.sealing.told, e.unknown = s.Digest(), false
+	d := s.Digest()
+	if e.sealing.said = s; d == e.sealing.told && !e.unknown {
+		return nil
+	}
+	e.sealing.told, e.unknown = d, false
 	return send(SealKey, s)
 }
 
