@@ -35,7 +35,8 @@ type Gone struct {
 	Seen bool
 }
 
-// Synced says how far a store had come when a watch began.
+// Synced says how far a store had come when a watch began. What the watch has shown before it may be
+// newer, having changed while it was shown.
 type Synced struct {
 	// Revision is that of the store as a whole, by which a store that went back in time is
 	// known: it never falls while the store lives. 0 if the store has none.

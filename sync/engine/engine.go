@@ -116,7 +116,7 @@ func (e *Engine) Step(now time.Time, ev Event) []Action {
 }
 
 func (e *Engine) changed(now time.Time, o resource.Object) []Action {
-	e.age = max(e.age, revision(o.Version))
+	e.age = max(e.age, RevisionOf(o.Version))
 	en := e.entry(o.Key)
 	en.local = &o
 	if o.Origin.UID != "" && !o.Deleting {
@@ -183,7 +183,10 @@ func (e *Engine) opened(now time.Time, ev Opened) []Action {
 	e.open, e.epoch, e.log = true, ev.Epoch, table{}
 	e.since, e.age = ev.Revision, max(e.age, ev.Revision)
 	if m := ev.Manifest; m != nil && m.By == e.cfg.Self {
-		e.peak = max(e.peak, m.Age, m.Peak)
+		e.peak = max(e.peak, m.Peak)
+		if m.Age > e.age { // an earlier process said it; this one has come as far as it has said itself
+			e.peak = max(e.peak, m.Age)
+		}
 	}
 	e.repair.opened(ev)
 	e.sealing.opened(ev)

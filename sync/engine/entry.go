@@ -119,8 +119,8 @@ func digest(r *Record) resource.Digest {
 	return r.Digest()
 }
 
-// revision returns a store's version as a number by which ages compare; 0 if it is none.
-func revision(version string) uint64 {
+// RevisionOf returns a store's version as a number by which ages compare; 0 if it is none.
+func RevisionOf(version string) uint64 {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		return 0

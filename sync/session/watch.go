@@ -32,6 +32,7 @@ type watcher struct {
 	s      *Session
 	known  map[resource.Key]string
 	listed map[resource.Key]bool // shown by this watch before Synced; nil after it
+	far    uint64                // the newest version of them, which may have come while they were shown
 }
 
 func (w *watcher) show(ctx context.Context, e backend.Event) error {
@@ -54,6 +55,7 @@ func (w *watcher) put(ctx context.Context, o resource.Object) error {
 	w.known[o.Key] = o.UID
 	if w.listed != nil {
 		w.listed[o.Key] = true
+		w.far = max(w.far, engine.RevisionOf(o.Version))
 	}
 	return w.s.put(ctx, engine.Changed{Object: o}, nil)
 }
@@ -66,7 +68,8 @@ func (w *watcher) gone(ctx context.Context, v engine.Vanished) error {
 
 // synced ends the list: what an earlier watch has shown and this one has not is no more.
 func (w *watcher) synced(ctx context.Context, at backend.Synced) error {
-	if err := w.s.put(ctx, engine.Relisted{Revision: at.Revision}, nil); err != nil {
+	revision := max(at.Revision, w.far)
+	if err := w.s.put(ctx, engine.Relisted{Revision: revision}, nil); err != nil {
 		return err
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(w.known), resource.Key.Compare) {
@@ -79,7 +82,7 @@ func (w *watcher) synced(ctx context.Context, at backend.Synced) error {
 	}
 	w.listed = nil
 	w.s.health.note("watch store", "", nil)
-	if w.s.listing.begun(at.Revision) > 1 {
+	if w.s.listing.begun(revision) > 1 {
 		w.s.opener.reopen() // the store may be another by now
 		w.s.counts.relisted.Add(1)
 	}

@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/argocd-fabric/argocd-agent/backend/memstore"
 	"github.com/argocd-fabric/argocd-agent/sync/engine"
 	"github.com/argocd-fabric/argocd-agent/sync/resource"
+	"github.com/argocd-fabric/argocd-agent/transport/memlink"
 )
 
 var errWatch = errors.New("watch was cut")
@@ -154,5 +156,46 @@ func TestApprovalLetsThePeerRemove(t *testing.T) {
 		require.NoError(t, r.hub.Approve(t.Context(), engine.HeldDigest(held)))
 		settle(time.Minute)
 		require.Empty(t, r.spoke.cluster.All())
+	})
+}
+
+// A shiftingStore changes while it is listed.
+type shiftingStore struct {
+	backend.Store
+	change func()
+}
+
+func (s shiftingStore) Watch(ctx context.Context, scope backend.Scope, f func(backend.Event) error) error {
+	return s.Store.Watch(ctx, scope, func(e backend.Event) error {
+		if s.change(); e.Synced != nil {
+			s.change = func() {}
+		}
+		return f(e)
+	})
+}
+
+// TestAStoreThatChangesWhileItIsListedIsNotYounger: what is shown of it may be newer than the list, which
+// is no store that went back in time. So what was deleted while nobody watched is removed.
+func TestAStoreThatChangesWhileItIsListedIsNotYounger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start()
+		for _, name := range []string{"a", "gone", "z"} {
+			r.hub.set(name, resource.Spec, `{"n":1}`)
+		}
+		settle(10 * time.Second)
+		r.hub.stop()
+		r.net.Lose(agentName, memlink.HubLog)
+		r.hub.cluster.Delete(app("gone"))
+		n := 1
+		r.hub.store = shiftingStore{r.hub.cluster, func() {
+			n++
+			r.hub.set("z", resource.Spec, fmt.Sprintf(`{"n":%d}`, n))
+		}}
+		r.hub.start()
+		settle(time.Minute)
+		require.Empty(t, r.spoke.Status().Engine.Held)
+		require.Len(t, r.spoke.cluster.All(), 2)
+		require.Equal(t, fmt.Sprintf(`{"n":%d}`, n), r.spoke.part("z", resource.Spec))
 	})
 }
