@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,23 +85,37 @@ func (p *program) said(n int, words ...string) func(context.Context) error {
 	}
 }
 
-// unreachable: a principal that cannot reach its cluster ends with one line.
+// unreachable: a principal that cannot reach its cluster waits for it, and says so in one line; a
+// command ends with one.
 func unreachable(t *testing.T, w *world) {
 	text, err := os.ReadFile(w.kubeconfig)
 	require.NoError(t, err)
 	nobody := filepath.Join(w.dir, "nobody.kubeconfig")
-	address := fmt.Sprint("https://127.0.0.1:", w.port(t))
-	require.NoError(t, os.WriteFile(nobody, bytes.ReplaceAll(text, []byte(w.hub.URL()), []byte(address)), 0o600))
-	for _, args := range [][]string{
-		{"argocd-agent", "principal", "--kubeconfig", nobody, "--nats-store-dir", filepath.Join(w.dir, "nobody")},
-		{"argocd-agentctl", "agent", "list", "--kubeconfig", nobody},
-	} {
-		code, said := w.fails(t, args...)
-		require.Equal(t, 1, code, said)
-		require.Equal(t, 1, strings.Count(said, "\n"), said)
-		require.Contains(t, said, strings.TrimPrefix(address, "https://"))
-		require.Contains(t, said, "connection refused")
-	}
+	address := fmt.Sprint("127.0.0.1:", w.port(t))
+	require.NoError(t, os.WriteFile(nobody, bytes.ReplaceAll(text, []byte(w.hub.URL()), []byte("https://"+address)), 0o600))
+
+	health := w.port(t)
+	p := &program{health: fmt.Sprintf("http://127.0.0.1:%d", health)}
+	p.Process = w.stack.Process(stack.ProcessConfig{
+		Name: "nobody",
+		Path: filepath.Join(w.dir, "argocd-agent"),
+		Args: []string{
+			"principal", "--kubeconfig", nobody, "--nats-store-dir", filepath.Join(w.dir, "nobody"),
+			"--healthz-port", fmt.Sprint(health),
+		},
+		Env:   []string{"TMPDIR=" + w.tmp(), "ARGOCD_PRINCIPAL_METRICS_PORT=0"},
+		Ready: p.said(1, "waiting for the API server", address, "connection refused"),
+	})
+	require.NoError(t, p.Start(t.Context()))
+	require.NoError(t, p.answers(t.Context(), "/livez", http.StatusOK))
+	require.NoError(t, p.answers(t.Context(), "/startupz", http.StatusServiceUnavailable))
+	p.stop(t)
+
+	code, said := w.fails(t, "argocd-agentctl", "agent", "list", "--kubeconfig", nobody)
+	require.Equal(t, 1, code, said)
+	require.Equal(t, 1, strings.Count(said, "\n"), said)
+	require.Contains(t, said, address)
+	require.Contains(t, said, "connection refused")
 }
 
 // noRights: a principal whose account may not do what it must ends with one line that
