@@ -53,7 +53,8 @@ func notices(t *testing.T, s *stack.Stack, bin string) {
 	require.ErrorContains(t, w.verdict(t.Context()), "bystanders were")
 }
 
-func pretend(mu *sync.Mutex, f func()) {
+// locked does something by the judge's own hand, under the lock of whom it misleads.
+func locked(mu *sync.Mutex, f func()) {
 	mu.Lock()
 	defer mu.Unlock()
 	f()
@@ -62,29 +63,29 @@ func pretend(mu *sync.Mutex, f func()) {
 // noticesPutDown: what is put down to the programs, and they have not done.
 func (w *world) noticesPutDown(e *estate, gate *gate, kept key) {
 	t, c := w.t, e.controller
-	pretend(&c.mu, func() { c.runs["request-0"]++ })
+	locked(&c.mu, func() { c.runs["request-0"]++ })
 	require.ErrorContains(t, w.verdict(t.Context()), "nobody has asked judged-managed for request-0")
-	pretend(&e.mu, func() { e.asked["request-0"] = true })
+	locked(&e.mu, func() { e.asked["request-0"] = true })
 	require.NoError(t, w.verdict(t.Context()))
-	pretend(&c.mu, func() { c.runs["request-0"]++ })
+	locked(&c.mu, func() { c.runs["request-0"]++ })
 	require.ErrorContains(t, w.verdict(t.Context()), "request-0 of judged-managed has run 2 times, and was terminated 0 times")
-	pretend(&c.mu, func() { c.runs["request-0"]-- })
-	pretend(&c.mu, func() { c.ended["request-0"]++ })
+	locked(&c.mu, func() { c.runs["request-0"]-- })
+	locked(&c.mu, func() { c.ended["request-0"]++ })
 	require.ErrorContains(t, w.verdict(t.Context()), "request-0 of judged-managed has run 1 times, and was terminated 1 times")
-	pretend(&c.mu, func() { delete(c.ended, "request-0") })
-	pretend(&e.mu, func() { e.asked["endless-0"] = true })
+	locked(&c.mu, func() { delete(c.ended, "request-0") })
+	locked(&e.mu, func() { e.asked["endless-0"] = true })
 	require.ErrorContains(t, w.verdict(t.Context()), "endless-0 of judged-managed is over, and nobody has terminated it")
-	pretend(&e.mu, func() { e.ended["endless-0"] = true })
+	locked(&e.mu, func() { e.ended["endless-0"] = true })
 	require.NoError(t, w.verdict(t.Context()), "it was taken back before anybody took it")
-	pretend(&c.mu, func() { c.ended["endless-0"] = 2 })
+	locked(&c.mu, func() { c.ended["endless-0"] = 2 })
 	require.ErrorContains(t, w.verdict(t.Context()), "endless-0 of judged-managed has run 0 times, and was terminated 2 times")
-	pretend(&c.mu, func() { c.ended["endless-0"] = 1 })
-	pretend(&c.mu, func() { c.pruned[e.originals[kept]] = true })
+	locked(&c.mu, func() { c.ended["endless-0"] = 1 })
+	locked(&c.mu, func() { c.pruned[e.originals[kept]] = true })
 	require.ErrorContains(t, w.verdict(t.Context()), "has deployed is deleted, which nobody has ordered")
-	pretend(&c.mu, func() { delete(c.pruned, e.originals[kept]) })
-	pretend(&gate.mu, func() { gate.deletions = append(gate.deletions, deletion{path: "kept-4", origin: e.originals[kept]}) })
+	locked(&c.mu, func() { delete(c.pruned, e.originals[kept]) })
+	locked(&gate.mu, func() { gate.deletions = append(gate.deletions, deletion{path: "kept-4", origin: e.originals[kept]}) })
 	require.ErrorContains(t, w.verdict(t.Context()), "has deleted kept-4")
-	pretend(&gate.mu, func() { gate.deletions = nil })
+	locked(&gate.mu, func() { gate.deletions = nil })
 }
 
 // noticesIgnored: what is to be ignored follows all the same, or is gone, or follows no more
